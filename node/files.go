@@ -41,21 +41,24 @@ func (n *Node) openFiles() (err error) {
 func (n *Node) saving(run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
 	s, err := saver.New(saver.Config{
 		Self: n.self, Dir: TasksFolder(n.folder.dir), Net: n.host, Name: n.view.Who.Name, Log: n.log,
-		Sink:  func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
-		Store: func() *store.Store { return n.blobs },
-		Others: func() (here []taskstate.PeerID) {
-			for m := range n.members.View().Alive() {
-				if m.ID != n.self && n.roster.Admitted(m.ID) {
-					here = append(here, m.ID)
-				}
-			}
-			return here
-		},
+		Sink:   func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
+		Store:  func() *store.Store { return n.blobs },
+		Others: n.mayKeep,
 	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
 	if err != nil {
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
 	}
 	return s, nil
+}
+
+// mayKeep are the other members that are here, but for those that are drained.
+func (n *Node) mayKeep() (here []taskstate.PeerID) {
+	for id, p := range n.keepers() {
+		if v := n.members.View().Verdict(id); id != n.self && v == membership.Alive && !p.Drained {
+			here = append(here, id)
+		}
+	}
+	return here
 }
 
 // outputSafe tells whether all that a task was to leave is in the store for good, so that the folder

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -252,5 +253,61 @@ func TestACutWhileATaskIsSavedHealsToOneEndAndTwoCopies(t *testing.T) {
 	saved := one.savedOf(id, 1)
 	if other := all[2].savedOf(id, 1); saved.Keepers[0] != two.self || !saved.Equal(other) {
 		t.Errorf("%+v, and %+v", saved, other)
+	}
+}
+
+// A maker that goes down while it saves, in order or not, saves again when it is back, and runs
+// nothing twice.
+func TestAMakerThatRestartsWhileItSavesGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"stopped", "crashed"} {
+		t.Run(how, func(t *testing.T) {
+			all := clusterOf(t, "one", "two")
+			one, two := all[0], all[1]
+			two.host.Slow(slowRate)
+			ran := filepath.Join(t.TempDir(), "ran")
+			j := outputJob("on", fmt.Sprintf("echo once >> %s; head -c %d /dev/zero > big", ran, 30<<20), "two", "*")
+			j.Unreachable.ReplaceAfter = int64(patience / 1e6)
+			id := one.submit(j)
+			one.savingOn(id, all)
+			if how == "crashed" {
+				two.crash()
+			} else if err := two.stop(); err != nil {
+				t.Fatal(err)
+			}
+			two = two.again()
+			for _, l := range []*living{one, two} {
+				row, tasks := l.outcome(id)
+				saved := l.savedOf(id, 1)
+				if row.State != "complete" || tasks[1].Attempt != 1 || saved == nil || !slices.Equal(saved.Keepers, []taskstate.PeerID{two.self, one.self}) {
+					t.Errorf("%s: %+v, %+v", l.name, tasks[1], saved)
+				}
+			}
+			if b, err := os.ReadFile(ran); string(b) != "once\n" {
+				t.Errorf("it ran as in %q, %v", b, err)
+			}
+		})
+	}
+}
+
+// A job that is cancelled while its task is saved ends as cancelled, with what was collected as a
+// partial output.
+func TestAJobThatIsCancelledWhileItIsSavedIsCancelled(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two")
+	one, two := all[0], all[1]
+	two.host.Slow(slowRate)
+	id := one.submit(outputJob("stop", fmt.Sprintf("head -c %d /dev/zero > big", 60<<20), "two", "*"))
+	one.savingOn(id, all)
+	eventually(t, "it is collected", func() (bool, string) {
+		_, ok := two.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
+		return ok, ""
+	})
+	if _, err := one.Cancel(timed(t), id); err != nil {
+		t.Fatal(err)
+	}
+	row, tasks := one.outcome(id)
+	if saved := one.savedOf(id, 1); row.State != "shutdown" || tasks[1].State != "shutdown" || saved == nil || saved.Keep != 1 || saved.Keepers[0] != two.self {
+		t.Errorf("%+v, %+v, %+v", row, tasks[1], saved)
 	}
 }

@@ -22,6 +22,7 @@
 //
 // # Bounds
 //
-// Streams as in package limit; MaxFetching fetches at once, each with MaxTogether requests; of every
-// request the roots of what it keeps, 32 bytes a file.
+// Streams as in package limit; MaxFetching fetches at once, each of MaxTogether requests at most, and
+// MaxLarge of what is large by itself. Of every file under way some 100 bytes: what a request says of
+// itself is checked against the lists of its files before these are fetched.
 package keep

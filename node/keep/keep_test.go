@@ -101,7 +101,7 @@ func (p *peer) holds(t *testing.T, r keep.Request) bool {
 	if !ok {
 		return false
 	}
-	roots, _, err := keep.Roots(p.store, r.Saved.Root, r.Saved.Logs)
+	roots, err := keep.Roots(p.store, r.Saved.Root, r.Saved.Logs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestAPeerSaysWhyItKeepsNothing(t *testing.T) {
 		maker := s.peer("maker", 1<<30)
 		s.peer("none", 0)
 		s.peer("small", 64<<10)
-		s.peer("gone", 1<<30)
+		gone := s.peer("gone", 1<<30)
 		r := maker.left(t, 1, noise(1<<20, 1))
 		if err := keep.Ask(t.Context(), maker.host, "none", r, nil); code(t, err) != keep.CodeNone {
 			t.Error(err)
@@ -181,6 +181,9 @@ func TestAPeerSaysWhyItKeepsNothing(t *testing.T) {
 		lie.Saved.Bytes--
 		if err := keep.Ask(t.Context(), maker.host, "gone", lie, nil); code(t, err) != keep.CodeFailed {
 			t.Error(err)
+		}
+		if st := gone.store.Usage(); st.Whole > 1 {
+			t.Errorf("%d blobs were fetched for a lie", st.Whole)
 		}
 		missing := r
 		missing.Saved.Root[0] ^= 1

@@ -21,9 +21,11 @@ import (
 
 // Bounds of a server.
 const (
-	MaxFetching   = 8        // fetches at once
+	MaxFetching   = 8        // fetches of what is small at once
+	MaxLarge      = 2        // and of what is large
 	MaxTogether   = 64       // requests that are fetched together
-	togetherBytes = 64 << 20 // what they come to; one that alone is larger is fetched by itself
+	togetherBytes = 64 << 20 // what they come to; one that alone is more is large, and fetched by itself
+	togetherFiles = 1 << 14
 	keepFor       = time.Hour
 )
 
@@ -45,7 +47,7 @@ type ServerConfig struct {
 type Server struct {
 	*limit.Readers
 	cfg    ServerConfig
-	places chan struct{} // fetches that may be under way
+	places map[bool]chan struct{} // fetches that may be under way: of what is large, and of what is not
 
 	mu    sync.Mutex
 	lanes map[laneOf]*lane
@@ -91,7 +93,9 @@ func Serve(n limit.Net, cfg ServerConfig) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, places: make(chan struct{}, MaxFetching), lanes: map[laneOf]*lane{}}
+	s := &Server{cfg: cfg, lanes: map[laneOf]*lane{}, places: map[bool]chan struct{}{
+		false: make(chan struct{}, MaxFetching), true: make(chan struct{}, MaxLarge),
+	}}
 	s.Readers = limit.Serve(n, Protocol, s.handle)
 	return s
 }
@@ -210,7 +214,7 @@ func (s *Server) has(r Request) bool {
 func (s *Server) enter(peer string, w *wanted) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := laneOf{peer, w.Saved.Bytes > togetherBytes}
+	of := laneOf{peer, w.Saved.Bytes > togetherBytes || w.Saved.Files > togetherFiles}
 	l := s.lanes[of]
 	if l == nil {
 		l = &lane{}
@@ -225,12 +229,12 @@ func (s *Server) enter(peer string, w *wanted) *lane {
 // run answers what waits in a lane, until nothing does.
 func (s *Server) run(of laneOf, l *lane) {
 	for {
-		s.places <- struct{}{}
+		s.places[of.large] <- struct{}{}
 		some := s.next(of, l)
 		if len(some) > 0 {
 			s.keep(of.peer, l, some)
 		}
-		<-s.places
+		<-s.places[of.large]
 		if len(some) == 0 {
 			return
 		}
@@ -241,10 +245,11 @@ func (s *Server) run(of laneOf, l *lane) {
 func (s *Server) next(of laneOf, l *lane) (some []*wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := int64(0)
+	sum, files := int64(0), 0
 	for len(l.waiting) > 0 && len(some) < MaxTogether {
 		w := l.waiting[0]
-		if sum += w.Saved.Bytes; len(some) > 0 && sum > togetherBytes {
+		sum, files = sum+w.Saved.Bytes, files+w.Saved.Files
+		if len(some) > 0 && (sum > togetherBytes || files > togetherFiles) {
 			break
 		}
 		l.waiting = l.waiting[1:]
@@ -275,7 +280,7 @@ func (s *Server) keepAll(peer string, l *lane, some []*wanted) error {
 	defer cancel()
 	var left atomic.Int64 // who wait for it: with the last one, ctx ends
 	left.Add(int64(len(some)))
-	var refs []tree.Ref
+	var lists, folders []tree.Ref
 	holders := []string{peer}
 	for _, w := range some {
 		defer context.AfterFunc(w.ctx, func() {
@@ -284,22 +289,26 @@ func (s *Server) keepAll(peer string, l *lane, some []*wanted) error {
 			}
 		})()
 		for _, root := range w.trees() {
-			refs = append(refs, tree.Ref{Root: root, Dir: true})
+			lists, folders = append(lists, tree.Ref{Root: root}), append(folders, tree.Ref{Root: root, Dir: true})
 		}
-		holders = append(holders, w.Holders...)
-	}
-	last := int64(0) // of the fetch that is under way: there are several
-	b, err := blob.Bring(ctx, s.cfg.Store, false, blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Log: s.cfg.Log}, blob.Request{
-		Peers: func() []string { return holders },
-		Progress: func(r blob.Report) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if r.Bytes < last {
-				last = 0
+		for _, h := range w.Holders {
+			if s.cfg.Admitted(h) {
+				holders = append(holders, h)
 			}
-			l.came, last = l.came+r.Bytes-last, r.Bytes
-		},
-	}, refs...)
+		}
+	}
+	bring := s.bringer(ctx, l, holders)
+	trees, err := bring(lists)
+	if err != nil {
+		return err
+	}
+	defer trees.Close()
+	for _, w := range some {
+		if err := s.check(w.Request); err != nil { // before the files are here, and in a few words of memory
+			return err
+		}
+	}
+	b, err := bring(folders)
 	if err != nil {
 		return err
 	}
@@ -315,14 +324,49 @@ func (s *Server) keepAll(peer string, l *lane, some []*wanted) error {
 	return s.cfg.Store.PinAll(pins...)
 }
 
+// bringer brings files here, and counts what comes in a lane.
+func (s *Server) bringer(ctx context.Context, l *lane, holders []string) func([]tree.Ref) (*blob.Brought, error) {
+	last := int64(0) // of the fetch that is under way: there are several
+	req := blob.Request{
+		Peers: func() []string { return holders },
+		Progress: func(r blob.Report) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if r.Bytes < last {
+				last = 0
+			}
+			l.came, last = l.came+r.Bytes-last, r.Bytes
+		},
+	}
+	return func(refs []tree.Ref) (*blob.Brought, error) {
+		return blob.Bring(ctx, s.cfg.Store, false, blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Log: s.cfg.Log}, req, refs...)
+	}
+}
+
+// check holds what a request says against the lists of its files, which are here.
+func (s *Server) check(r Request) error {
+	for i, root := range []piece.Root{r.Saved.Root, r.Saved.Logs} {
+		var totals tree.Totals
+		if root.IsZero() {
+			continue
+		}
+		for _, err := range blob.Entries(s.cfg.Store, root, &totals) {
+			if err != nil {
+				return err
+			}
+		}
+		if logs := i == 1; !logs && (totals.Bytes != r.Saved.Bytes || totals.Files != r.Saved.Files) || logs && totals.Entries() > 2 {
+			return &Refused{CodeFailed, fmt.Sprintf("it was said to be %d bytes in %d files, and is %d in %d", r.Saved.Bytes, r.Saved.Files, totals.Bytes, totals.Files)}
+		}
+	}
+	return nil
+}
+
 // pin is what holds what is here of a request.
 func (s *Server) pin(r Request) (store.Pin, error) {
-	roots, totals, err := Roots(s.cfg.Store, r.Saved.Root, r.Saved.Logs)
+	roots, err := Roots(s.cfg.Store, r.Saved.Root, r.Saved.Logs)
 	if err != nil {
 		return store.Pin{}, err
-	}
-	if totals[0].Bytes != r.Saved.Bytes || totals[0].Files != r.Saved.Files {
-		return store.Pin{}, &Refused{CodeFailed, fmt.Sprintf("it was said to be %d bytes in %d files, and is %d in %d", r.Saved.Bytes, r.Saved.Files, totals[0].Bytes, totals[0].Files)}
 	}
 	p := store.Pin{Name: PinName(r.Task), Why: "left by " + r.Task.String(), Roots: roots, Until: s.cfg.Now().Add(keepFor)}
 	if was, ok := s.cfg.Store.PinNamed(p.Name); ok && (was.Until.IsZero() || was.Until.After(p.Until)) { // nothing shortens what was promised
@@ -331,23 +375,21 @@ func (s *Server) pin(r Request) (store.Pin, error) {
 	return p, nil
 }
 
-// Roots is all that trees which are in a store consist of, themselves included, and what each of
-// them comes to; a zero one is empty.
-func Roots(s *store.Store, trees ...piece.Root) (roots []piece.Root, totals []tree.Totals, err error) {
-	totals = make([]tree.Totals, len(trees))
-	for i, root := range trees {
+// Roots is all that trees which are in a store consist of, themselves included; a zero one is empty.
+func Roots(s *store.Store, trees ...piece.Root) (roots []piece.Root, err error) {
+	for _, root := range trees {
 		if root.IsZero() {
 			continue
 		}
 		roots = append(roots, root)
-		for e, err := range blob.Entries(s, root, &totals[i]) {
+		for e, err := range blob.Entries(s, root, new(tree.Totals)) {
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if e.Kind == tree.File {
 				roots = append(roots, e.Root)
 			}
 		}
 	}
-	return roots, totals, nil
+	return roots, nil
 }

@@ -151,7 +151,7 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 }
 
 func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
-	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one, said); err != nil {
+	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one, g.copy, said); err != nil {
 		return err
 	}
 	job := one.launch.Job
@@ -167,7 +167,7 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	}
 	defer work.Close()
 	var totals tree.Totals
-	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one, everything); err != nil {
+	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one, g.take, everything); err != nil {
 		return err
 	}
 	one.saved.Bytes, one.saved.Files = totals.Bytes, totals.Files
@@ -190,9 +190,9 @@ func everything(tree.Entry) bool { return true }
 
 // tree puts what matches in a folder into the batch, and the list of it, but for entries that do not
 // count. The root is zero if there is nothing.
-func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
+func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
 	var w *treeWriter
-	left, err = disk.Collect(ctx, root, globs, g.keep, func(e tree.Entry) error {
+	left, err = disk.Collect(ctx, root, globs, keep, func(e tree.Entry) error {
 		if !counts(e) {
 			return nil
 		}
@@ -218,13 +218,23 @@ func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, 
 	return list, totals, left, nil
 }
 
-// keep takes the content of a file.
-func (g *gathering) keep(ctx context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64, error) {
+// take takes a file that nobody writes any more.
+func (g *gathering) take(ctx context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64, error) {
+	return g.file(ctx, content, g.batch.Take)
+}
+
+// copy takes what may be cut off yet: a process that left its group may have written output after
+// the end.
+func (g *gathering) copy(ctx context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64, error) {
+	return g.file(ctx, content, g.batch.AddFile)
+}
+
+func (g *gathering) file(ctx context.Context, content io.Reader, into func(context.Context, *os.File) (piece.Root, int64, error)) (piece.Root, int64, error) {
 	f, ok := content.(*os.File)
 	if !ok {
 		return piece.Root{}, 0, errors.New("it is no file")
 	}
-	root, n, err := g.batch.Take(ctx, f)
+	root, n, err := into(ctx, f)
 	g.bytes += n
 	g.blobs++
 	return root, n, err
