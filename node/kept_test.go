@@ -208,3 +208,26 @@ func flip(t *testing.T, file string, at int64) {
 		t.Fatal(err)
 	}
 }
+
+// Case 33, of a drain: it is over when what only the drained peer had is kept elsewhere.
+func TestADrainIsOverWhenWhatTasksLeftIsKeptElsewhere(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two")
+	job := outputJob("sole", "echo sole > x", "two", "x")
+	job.Outputs.Keep = 1
+	id := all[0].submit(job)
+	all[0].outcome(id)
+	all[0].keeps(id, 1, all[1])
+	if _, err := all[0].client().SetAvailability(timed(t), "two", api.Availability{Availability: api.Drained}); err != nil {
+		t.Fatal(err)
+	}
+	var last api.Draining
+	err := all[0].Draining(timed(t), "two", func(d api.Draining) error {
+		last = d
+		return nil
+	})
+	if err != nil || last.Left != 0 || last.Only != 0 {
+		t.Fatalf("%+v, %v", last, err)
+	}
+	all[0].keeps(id, 1, all[0], all[1])
+}

@@ -28,9 +28,10 @@ until ` + "`peer activate`" + `, also across restarts; a peer that is away now l
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
 
---wait returns when nothing is left there: every task given to it has ended, and its last status
-is acknowledged. Nothing is lost if it is then switched off. With --timeout it gives up waiting
-with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C. For a peer
+--wait returns when nothing is left there: every task given to it has ended, its last status is
+acknowledged, and what tasks left there is kept by another peer, too. Nothing is lost if it is then
+switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain
+goes on. So it does after Ctrl-C. For a peer
 that is drained already it only waits, and the grace it was given stays; without --wait, or with
 --grace, what is said now holds.`,
 		Example: `  peer drain laptop --wait && ssh laptop peer down
@@ -106,7 +107,7 @@ func awaitEmpty(ctx context.Context, cl *api.Client, w io.Writer, peer string, t
 		return nil
 	})
 	line.done()
-	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0) {
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0 || last.Only > 0) {
 		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
 	}
 	return err
@@ -121,6 +122,13 @@ func leftText(d api.Draining, shown int) string {
 		}
 		names = append(names, t.ID+" "+taskstate.Shown(t.State))
 	}
+	only := ""
+	if d.Only > 0 {
+		only = "the only copy of what " + tasksText(d.Only) + " left: another peer is to keep it (`peer explain` says why none does, `peer get JOB` brings it to you)"
+	}
+	if d.Left == 0 && d.Only > 0 {
+		return only
+	}
 	text := tasksText(d.Left) + " left"
 	if len(names) > 0 {
 		text += ": " + strings.Join(names, ", ")
@@ -131,8 +139,10 @@ func leftText(d api.Draining, shown int) string {
 	if d.Until != nil {
 		text += fmt.Sprintf(" (batch tasks may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
 	}
-	if d.Note != "" {
-		text += "; " + d.Note
+	for _, more := range []string{d.Note, only} {
+		if more != "" {
+			text += "; " + more
+		}
 	}
 	return text
 }

@@ -64,6 +64,7 @@ type Draining struct {
 	Name  string     `json:"name"`
 	Left  int        `json:"left"`
 	Tasks []Task     `json:"tasks,omitempty"` // the first of them
+	Only  int        `json:"only,omitempty"`  // tasks that left files of which no other peer that is here and stays has a copy
 	Note  string     `json:"note,omitempty"`  // what keeps them, where it is not they themselves
 	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
 }

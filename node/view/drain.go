@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -59,9 +60,9 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 		if err != nil {
 			return err
 		}
-		if now := fmt.Sprintf("%+v", line.Tasks) + line.Note; now != told || line.Left == 0 {
+		if now := fmt.Sprintf("%+v", line.Tasks) + line.Note + fmt.Sprint(line.Only); now != told || line.empty() {
 			told = now
-			if err := send(line); err != nil || line.Left == 0 {
+			if err := send(line.Draining); err != nil || line.empty() {
 				return err
 			}
 		}
@@ -77,8 +78,14 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 	}
 }
 
-func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
-	out := api.Draining{Peer: id, Name: v.Who.Called(id)}
+// draining is how far a drain is.
+type draining struct{ api.Draining }
+
+// empty tells whether nothing is lost if the peer is switched off.
+func (d draining) empty() bool { return d.Left == 0 && d.Only == 0 }
+
+func (v *View) drainNow(id taskstate.PeerID) (draining, error) {
+	out := draining{api.Draining{Peer: id, Name: v.Who.Called(id), Only: v.onlyAt(id)}}
 	var open []taskstate.TaskID
 	var m ledger.Member
 	var batch bool
@@ -109,6 +116,27 @@ func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
 		out.Note = v.whyLeft(id)
 	}
 	return out, nil
+}
+
+// onlyAt is how many tasks left files of which a peer has the only copy among those that are here
+// and stay.
+func (v *View) onlyAt(id taskstate.PeerID) (n int) {
+	seen := v.cfg.Members()
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		stays := map[taskstate.PeerID]bool{}
+		for m := range s.Members() {
+			at, met := seen.Get(m.Entry.Peer)
+			stays[m.Entry.Peer] = m.In() && m.Availability != ledger.AvailDrain && met && at.Verdict != membership.Dead
+		}
+		for j := range s.Jobs() {
+			for _, k := range j.Saved() {
+				if slices.Contains(k.Keepers, id) && !slices.ContainsFunc(k.Keepers, func(p taskstate.PeerID) bool { return p != id && stays[p] }) {
+					n++
+				}
+			}
+		}
+	})
+	return n
 }
 
 // whyLeft says what keeps the tasks of a drained peer where it is not they themselves.
