@@ -99,4 +99,6 @@ func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
 
 // ownCap tells whether something besides room may hold a group back that does not hold back others
 // who need the same.
-func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
+func (l *pendingGroup) ownCap() bool {
+	return l.job.job.MaxPerPeer > 0 || l.job.faults.any() || l.job.preparing > 0
+}

@@ -355,6 +355,25 @@ func (r *rig) check() error {
 				}
 			}
 		}
+		var waits load
+		for _, h := range p.holds {
+			of := load{}
+			for _, rc := range h.slots {
+				if rc.is(preparing) != (rc.state == taskstate.Preparing && !rc.is(ended|saving)) {
+					return fmt.Errorf("peer %s: %+v is marked %v", p.id, rc, rc.is(preparing))
+				}
+				if rc.is(preparing) {
+					of = of.add(1, h.job.body(int(rc.version)).Resources)
+				}
+			}
+			if of != h.preparing {
+				return fmt.Errorf("peer %s: %+v of job %s wait for inputs, counted %+v", p.id, of, h.job.id, h.preparing)
+			}
+			waits = load{waits.tasks + of.tasks, waits.resources.Add(of.resources)}
+		}
+		if waits != p.preparing {
+			return fmt.Errorf("peer %s: %+v wait for inputs, counted %+v", p.id, waits, p.preparing)
+		}
 		recalls := 0
 		for _, h := range p.holds {
 			for _, rc := range h.slots {

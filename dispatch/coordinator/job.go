@@ -33,6 +33,7 @@ type jobState struct {
 	delayedUntil time.Time
 	leaving      map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
 	faults       faults
+	preparing    int // its tasks that wait for their inputs, which others pass
 	lost         lostOutputs
 	lasting      *lasting // of a service or global job
 	where        *rules   // see placing

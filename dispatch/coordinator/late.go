@@ -156,6 +156,24 @@ func (ts *tasks) release(p *peerState, h *holding, r *rec) {
 	ts.agenda.room() // the worker may hold another one
 }
 
+// prepare notes whether a task waits for its inputs.
+func (ts *tasks) prepare(p *peerState, h *holding, r *rec, waits bool) {
+	if waits == r.is(preparing) {
+		return
+	}
+	r.marks ^= preparing
+	n := 1
+	if !waits {
+		n = -1
+	}
+	need := h.job.body(int(r.version)).Resources
+	h.job.preparing += n
+	p.preparing, h.preparing = p.preparing.add(n, need), h.preparing.add(n, need)
+	if waits {
+		ts.agenda.room() // for others
+	}
+}
+
 // vacate frees what the process of one task used, once that has ended. Its worker holds the task
 // until its files are kept.
 func (ts *tasks) vacate(p *peerState, h *holding, r *rec) {
@@ -163,6 +181,7 @@ func (ts *tasks) vacate(p *peerState, h *holding, r *rec) {
 		return
 	}
 	p.answered(r)
+	ts.prepare(p, h, r, false)
 	r.marks |= saving
 	p.saving++
 	p.use(h, -1, h.job.body(int(r.version)))

@@ -47,6 +47,7 @@ type peerState struct {
 	outstanding int                         // tasks proposed or assigned that have not ended
 	saving      int                         // of those, the ones whose process has ended: they use nothing
 	promised    taskstate.Resources         // to the others
+	preparing   load                        // of these, the ones that wait for their inputs
 	ends        *endQueue                   // to be settled, not proposed yet; nil: none
 	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
@@ -83,7 +84,21 @@ type holding struct {
 	job   *jobState
 	slots map[int]rec
 	live  int // proposed or assigned, and their process has not ended
+	// preparing is what of it waits for the inputs of the job.
+	preparing load
 }
+
+// load is tasks, and what they need.
+type load struct {
+	tasks     int
+	resources taskstate.Resources
+}
+
+func (l load) add(n int, of taskstate.Resources) load {
+	return load{l.tasks + n, l.resources.Add(of.Times(int64(n)))}
+}
+
+func (l load) sub(o load) load { return load{l.tasks - o.tasks, l.resources.Sub(o.resources)} }
 
 // rec is one open task: assigned by the ledger, not settled, not given up.
 type rec struct {
@@ -104,6 +119,7 @@ const (
 	recalled                    // the worker was asked to give it back
 	inherited                   // assigned before the ledger was recovered, and its worker has not said that it has it
 	saving                      // its process has ended, and its resources are free: its files are being kept
+	preparing                   // it waits for its inputs, and others pass it
 )
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }
@@ -163,6 +179,16 @@ func (p *peerState) use(h *holding, n int, body *taskstate.Job) {
 	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
 }
 
+// taken is what of p counts as taken for tasks of a holding (nil: for any). What waits for its inputs
+// is passed by others, but not by its own kind: that would all come here to wait.
+func (p *peerState) taken(h *holding) load {
+	passed := p.preparing
+	if h != nil {
+		passed = passed.sub(h.preparing)
+	}
+	return load{p.active(), p.promised}.sub(passed)
+}
+
 // active counts the tasks that use something of p, or will.
 func (p *peerState) active() int { return p.outstanding - p.saving }
 
@@ -184,7 +210,9 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 }
 
 // free is what p can still promise; negative where tasks queue ahead of need.
-func (p *peerState) free() taskstate.Resources { return p.offer.Resources.Sub(p.promised) }
+func (p *peerState) free() taskstate.Resources {
+	return p.offer.Resources.Sub(p.taken(nil).resources)
+}
 
 // countEnds remembers that n tasks ended now, for the length of the queue.
 func (ps *peers) countEnds(p *peerState, n int) {
@@ -240,7 +268,7 @@ type PeerLoad struct {
 	Peer        taskstate.PeerID
 	Standing    Standing
 	Offer       session.Offer       // of its newest session; zero if there was none in this epoch
-	Promised    taskstate.Resources // to tasks that have not ended, but for those that only save their files
+	Promised    taskstate.Resources // to tasks that have not ended, but for those that only save their files or wait for theirs
 	Outstanding int                 // tasks that have not ended
 	Running     taskstate.Resources // of Promised, what its worker says has begun
 	PassedOver  bool                // for a while: it did not start what it had
@@ -270,7 +298,7 @@ func (ps *peers) awayFor(p *peerState) time.Duration {
 func (ps *peers) loads() []PeerLoad {
 	out := make([]PeerLoad, 0, len(ps.order))
 	for _, p := range ps.order {
-		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), Away: ps.awayFor(p)})
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.taken(nil).resources, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), Away: ps.awayFor(p)})
 	}
 	return out
 }

@@ -108,16 +108,17 @@ func (pl *placer) fillPeers() {
 			Offer:     p.offer.Resources,
 			Facts:     p.about,
 		})
-		pl.measure(&pl.described[len(pl.described)-1], p)
+		pl.measure(&pl.described[len(pl.described)-1], p, nil)
 	}
 }
 
 // measure tells placement what p can take now. While something waits in a worker's queue, what
 // comes behind it starts only if it needs nothing of what that waits for: better not to count on
 // it.
-func (pl *placer) measure(at *placement.Peer, p *peerState) {
-	at.Free, at.Ahead, at.Room, at.Total = p.free(), pl.peers.ahead(p), pl.cfg.Outstanding-p.outstanding, p.active()
-	if queue := p.queuedWarily(); queue > 0 {
+func (pl *placer) measure(at *placement.Peer, p *peerState, h *holding) {
+	taken := p.taken(h)
+	at.Free, at.Ahead, at.Room, at.Total = p.offer.Resources.Sub(taken.resources), pl.peers.ahead(p), pl.cfg.Outstanding-p.outstanding, p.active()
+	if queue := p.queuedWarily(taken); queue > 0 {
 		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}
 }
@@ -151,7 +152,7 @@ func (pl *placer) placeWithoutQueues(need placement.Need, atOnce bool) placement
 	}
 	plan := placement.Place(need, pl.described, pl.seed)
 	for i, p := range pl.peers.list() {
-		pl.measure(&pl.described[i], p)
+		pl.measure(&pl.described[i], p, nil)
 	}
 	return plan
 }
@@ -169,7 +170,7 @@ func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.
 		}
 		p.promise(p.hold(j), n, l.body)
 		p.assigning++
-		pl.measure(&pl.described[i], p)
+		pl.measure(&pl.described[i], p, nil)
 		pl.jobs.delay(j)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.member.Incarnation, Slots: slots, Version: l.body.Version}})
 	}
@@ -201,8 +202,12 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 	avoided := pl.jobs.avoided(j)
 	for i, p := range pl.peers.list() {
 		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
-		if h := p.holds[j.id]; h != nil {
+		h := p.holds[j.id]
+		if h != nil {
 			peers[i].OfJob = h.live
+		}
+		if p.preparing.tasks > 0 {
+			pl.measure(&peers[i], p, h)
 		}
 	}
 }

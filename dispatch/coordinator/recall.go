@@ -106,25 +106,25 @@ func takeSpare(spare []spareRoom, w recallNeed, from *peerState) bool {
 
 // queued estimates how many of p's tasks wait there because they do not fit: those promised beyond
 // the offer. Where they differ in size it may be one too few.
-func (p *peerState) queued() int { return p.beyond(0) }
+func (p *peerState) queued() int { return p.beyond(p.taken(nil), 0) }
 
 // queuedWarily is queued rounded the other way, for a caller that would add to them.
-func (p *peerState) queuedWarily() int { return p.beyond(1) }
+func (p *peerState) queuedWarily(taken load) int { return p.beyond(taken, 1) }
 
 // beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if
 // up is 1.
-func (p *peerState) beyond(up int64) int {
-	over := p.promised.Sub(p.offer.Resources)
-	if over.MilliCPU <= 0 && over.Memory <= 0 || p.active() == 0 {
+func (p *peerState) beyond(taken load, up int64) int {
+	over := taken.resources.Sub(p.offer.Resources)
+	if over.MilliCPU <= 0 && over.Memory <= 0 || taken.tasks <= 0 {
 		return 0
 	}
 	n := 0
 	if over.MilliCPU > 0 {
-		all := max(1, p.promised.MilliCPU)
-		n = int((over.MilliCPU*int64(p.active()) + up*(all-1)) / all)
+		all := max(1, taken.resources.MilliCPU)
+		n = int((over.MilliCPU*int64(taken.tasks) + up*(all-1)) / all)
 	}
 	if over.Memory > 0 {
-		each := max(1, p.promised.Memory/int64(p.active()))
+		each := max(1, taken.resources.Memory/int64(taken.tasks))
 		n = max(n, int((over.Memory+up*(each-1))/each))
 	}
 	return max(1, n)

@@ -13,12 +13,12 @@ func TestTheQueueOfTasksOfOneSizeIsCountedExactlyAndOthersAreRoundedEitherWay(t 
 		need, runs, queue := rapid.Int64Range(1, 4000).Draw(rt, "need"), rapid.Int64Range(1, 20).Draw(rt, "runs"), rapid.Int64Range(0, 50).Draw(rt, "queue")
 		p := &peerState{outstanding: int(runs + queue), promised: taskstate.Resources{MilliCPU: need * (runs + queue)}}
 		p.offer.Resources.MilliCPU = need * runs
-		if p.queued() != int(queue) || p.queuedWarily() != int(queue) {
-			rt.Fatalf("%d and %d, want %d", p.queued(), p.queuedWarily(), queue)
+		if p.queued() != int(queue) || p.queuedWarily(p.taken(nil)) != int(queue) {
+			rt.Fatalf("%d and %d, want %d", p.queued(), p.queuedWarily(p.taken(nil)), queue)
 		}
 		p.promised.MilliCPU += rapid.Int64Range(1, 4000).Draw(rt, "another")
 		p.outstanding++
-		if a, b := p.queued(), p.queuedWarily(); b < a || b > a+1 || a < 1 {
+		if a, b := p.queued(), p.queuedWarily(p.taken(nil)); b < a || b > a+1 || a < 1 {
 			rt.Fatalf("%d and %d", a, b)
 		}
 	})
@@ -29,7 +29,7 @@ func TestTheQueueOfTasksOfOneSizeIsCountedExactlyAndOthersAreRoundedEitherWay(t 
 func TestAShortTaskInALongQueueIsNotOverlooked(t *testing.T) {
 	p := &peerState{outstanding: 4, promised: taskstate.Resources{MilliCPU: 6500}}
 	p.offer.Resources.MilliCPU = 2000
-	if p.queuedWarily() != 3 {
-		t.Errorf("%d wait, want 3", p.queuedWarily())
+	if p.queuedWarily(p.taken(nil)) != 3 {
+		t.Errorf("%d wait, want 3", p.queuedWarily(p.taken(nil)))
 	}
 }

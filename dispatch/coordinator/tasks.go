@@ -32,6 +32,8 @@ func (ts *tasks) observe(p *peerState, st *taskstate.Status) (over bool) {
 		ts.release(p, h, &r)
 	case r.state == taskstate.Saving:
 		ts.vacate(p, h, &r)
+	case !r.is(saving | ended):
+		ts.prepare(p, h, &r, r.state == taskstate.Preparing)
 	}
 	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r

@@ -69,7 +69,10 @@ func (c *Core) preparing(h *heldTask) {
 		return
 	}
 	s := h.status
-	s.State, s.At, s.Message = taskstate.Preparing, c.now.UnixMilli(), h.job.message
+	if s.State != taskstate.Preparing {
+		s.State, s.At = taskstate.Preparing, c.now.UnixMilli()
+	}
+	s.Message = h.job.message
 	if s.State != h.status.State || s.Message != h.status.Message {
 		c.advance(h, s)
 	}

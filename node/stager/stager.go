@@ -54,6 +54,7 @@ const (
 	atOnce     = 4 // jobs that are brought at once
 	sweepEvery = time.Minute
 	sayEvery   = 2 * time.Second
+	silence    = 10 * time.Second // after which a source counts as gone; it goes on where it was
 	lookEvery  = time.Second      // for somebody who came back
 	pauseFirst = 2 * time.Second  // after a failure
 	pauseMost  = 30 * time.Second // after many
@@ -315,7 +316,7 @@ func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)
 		all += in.Bytes
 	}
 	last := time.Now()
-	f := blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Log: s.cfg.Log}
+	f := blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Patience: silence, Log: s.cfg.Log}
 	b, err := blob.Bring(ctx, s.cfg.Store, false, f, blob.Request{Peers: s.here, Progress: func(r blob.Report) {
 		if time.Since(last) >= sayEvery && r.Bytes > 0 {
 			last = time.Now()

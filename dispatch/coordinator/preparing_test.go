@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTasksThatWaitForTheirInputsLeaveRoomForOthersAndNotForTheirOwnKind(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	got := r.commands("member a", "hello a cpus=2", "submit j count=20 cpus=1", "batch a 1 j.1.1=preparing j.2.1=preparing j.3.1=preparing j.4.1=preparing")
+	before := strings.Count(got, "assign j")
+	got = r.commands("submit k count=2 cpus=1")
+	if !strings.Contains(got, "assign k") {
+		t.Errorf("what could start waits behind what cannot:\n%s", got)
+	}
+	if n := strings.Count(got, "assign j"); before == 0 || n > 0 {
+		t.Errorf("all of the job comes to wait in one place:\n%s", got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+	if got := r.commands("advance 5m a"); strings.Contains(got, "supersede j") {
+		t.Errorf("what says that it waits for its inputs is given up:\n%s", got)
+	}
+	r.commands("batch a 2 j.1.1=ready j.2.1=ready j.3.1=ready j.4.1=ready", "batch a 3 j.1.1=running")
+	if p := r.core.Peers()[0]; p.Promised.MilliCPU != 6000 || p.Running.MilliCPU != 1000 {
+		t.Errorf("when they are ready, a carries %+v", p)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPeerWithoutRoomForAJobsInputsIsAvoidedForItAndNoFailureIsCounted(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	got := r.commands("member a", "hello a cpus=4", "submit j count=1 cpus=1", "member b", "hello b cpus=2", "batch a 1 j.1.1=rejected/no-room")
+	if !strings.Contains(got, "supersede j.1.1 (no-room) again") || !strings.Contains(got, "assign j[1.2] to b") {
+		t.Errorf("it does not go elsewhere:\n%s", got)
+	}
+	got = r.commands("submit k count=2 cpus=1")
+	if !strings.Contains(got, "to a") {
+		t.Errorf("other jobs do not go there:\n%s", got)
+	}
+}
