@@ -258,7 +258,7 @@ func (s *soak) begin(ctx context.Context, h hurt, k int) {
 		err = s.net.Halt(ctx, k)
 	case "slow":
 		err = s.within(ctx, reviveLimit, func(ctx context.Context) error { return s.net.Slow(ctx, k, h.Rate) })
-		if gone(err) {
+		if err != nil && gone(err) {
 			err = nil
 		}
 	}

@@ -101,6 +101,24 @@ func TestHurtsThatOverlapDoNotHitTheSamePeerTwice(t *testing.T) {
 	})
 }
 
+func TestASlowPeerIsSlowUntilItIsUndoneAndOneThatCannotBeToldIsNoTrouble(t *testing.T) {
+	s, all := soaking(t, 2, nil)
+	h := hurt{What: "slow", Rate: 1000}
+	s.begin(t.Context(), h, 2)
+	if all[0].rate != 0 || all[1].rate != 1000 {
+		t.Errorf("told %d and %d", all[0].rate, all[1].rate)
+	}
+	s.undo(t.Context(), 2, func(context.Context, int) error { return errors.New("it was started again") })
+	if all[1].rate != 0 || s.net.Slowed(2) {
+		t.Errorf("still told %d", all[1].rate)
+	}
+	all[1].end()
+	s.begin(t.Context(), h, 2)
+	if len(s.report.Trouble) != 0 {
+		t.Errorf("%q", s.report.Trouble)
+	}
+}
+
 // What a client submits is a valid job, and what is expected of it fits what it is.
 func TestEveryJobOfASoakIsValidAndItsExpectationsFit(t *testing.T) {
 	s := &soak{cfg: SoakConfig{Dir: t.TempDir(), Seed: 7}}

@@ -30,12 +30,6 @@ type twin struct {
 	dumb    bool       // every question is an error
 }
 
-func (w *twin) set(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f()
-}
-
 // end makes its process one that has ended.
 func (w *twin) end() { close(w.proc.gone) }
 
