@@ -107,6 +107,10 @@ func (n *Net) program() string {
 	return n.cfg.Exe
 }
 
+// storeOfEach is how much each peer may keep for others: a share of the disk, which all of them have
+// together, says nothing.
+const storeOfEach = "10GiB"
+
 // launch starts one peer and waits until it answers.
 func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 	if err := os.MkdirAll(p.data, 0o700); err != nil {
@@ -118,7 +122,7 @@ func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 		return api.Errorf(api.Failed, "cannot write %s: %v", logPath, err)
 	}
 	defer out.Close()
-	args := []string{"--data", p.data, "up", "--testnet", "--no-mdns", "--name", "p" + strconv.Itoa(p.k), "--listen", "127.0.0.1:0"}
+	args := []string{"--data", p.data, "up", "--testnet", "--no-mdns", "--name", "p" + strconv.Itoa(p.k), "--listen", "127.0.0.1:0", "--store", storeOfEach}
 	if ticket != "" {
 		args = append(args, "--join", ticket)
 	}
