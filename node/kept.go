@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"covey/dispatch/ledger"
@@ -18,7 +19,10 @@ func newCare(n *Node) *care.Care {
 	return care.New(care.Config{
 		Self: n.self, Store: n.blobs, Net: n.host, Replica: n.replica, Current: n.keeper.Level, Peers: n.keepers,
 		Tell: func(ctx context.Context, k ledger.Kept) error {
-			_, err := n.line.Decide(ctx, calls.Call{Kept: &k})
+			r, err := n.line.Decide(ctx, calls.Call{Kept: &k})
+			if err == nil && k.Not && r.Partly > 0 {
+				return errors.New("its copy is needed")
+			}
 			return err
 		},
 		Full: n.storeChanged, Now: n.cfg.Now, Log: n.log,

@@ -231,3 +231,55 @@ func TestADrainIsOverWhenWhatTasksLeftIsKeptElsewhere(t *testing.T) {
 	}
 	all[0].keeps(id, 1, all[0], all[1])
 }
+
+// Case 26: sole copies stay, whatever the quota, and the peer takes no more and says so.
+func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	const tasks, each = 30, 1 << 20
+	one := alive(t, Config{Name: "one", Store: 4 * each})
+	job := shellJob("many", tasks, fmt.Sprintf("head -c %d /dev/urandom > x; sleep 0.4", each))
+	job.MaxPerPeer = 1
+	job.Outputs = &taskstate.Outputs{Globs: []string{"x"}}
+	id := one.submit(job)
+	eventually(t, "it takes no more", func() (bool, string) {
+		st, err := one.Status(timed(t))
+		return err == nil && slices.ContainsFunc(st.Troubles, func(x api.Trouble) bool { return x.Code == api.TroubleStoreFull }), fmt.Sprintf("%+v", st.Troubles)
+	})
+	var done int
+	eventually(t, "what runs has ended", func() (bool, string) {
+		row, err := one.Job(timed(t), id)
+		done = row.Job.Tasks["complete"]
+		return err == nil && row.Job.Tasks["running"] == 0 && done > 0, fmt.Sprintf("%+v", row.Job.Tasks)
+	})
+	if done < 4 || done >= tasks {
+		t.Errorf("%d tasks are complete of %d", done, tasks)
+	}
+	for slot := 1; slot <= tasks; slot++ {
+		if s := one.savedOf(id, slot); s != nil && (!one.blobs.Have(s.Root).Whole || len(one.fetched(one.client(), s.Root)["x"]) != each) {
+			t.Errorf("what slot %d left is not whole", slot)
+		}
+	}
+	ps, err := one.Peers(timed(t))
+	if err != nil || !strings.Contains(ps.Peers[0].Trouble, "what tasks left here") {
+		t.Errorf("%+v, %v", ps.Peers, err)
+	}
+}
+
+// What jobs that were submitted here need stays, and goes with them.
+func TestWhatAJobNeedsStaysWhereItWasSubmitted(t *testing.T) {
+	t.Parallel()
+	one := alive(t, Config{Name: "one"})
+	root, _, err := one.blobs.Add(t.Context(), strings.NewReader("needed"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, release := waitingJob(t, "needs", "true", "")
+	j.Outputs, j.Inputs = nil, []taskstate.Input{{Name: "in", Ref: root.String(), Bytes: 6, Files: 1}}
+	id := one.submit(j)
+	eventually(t, "it is pinned", func() (bool, string) {
+		p, ok := one.blobs.PinNamed("job-" + id)
+		return ok && p.Until.IsZero() && slices.Equal(p.Roots, []piece.Root{root}), fmt.Sprintf("%+v", one.blobs.Pins())
+	})
+	release()
+	one.outcome(id)
+}

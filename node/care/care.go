@@ -29,7 +29,8 @@ type Config struct {
 	Replica Replica
 	Current func() bool                      // this peer's copy of the ledger can be believed when it does not know a job
 	Peers   func() map[taskstate.PeerID]Peer // all members
-	// Tell says to the ledger who keeps what. Nil: nobody says it.
+	// Tell says to the ledger who keeps what; it is an error if of one of the tasks that is not so
+	// then. Nil: nobody says it.
 	Tell func(ctx context.Context, k ledger.Kept) error
 	// Full is told that what tasks left here takes all the room there is for it, and with nil that it
 	// does not any more. May be nil.
@@ -64,6 +65,7 @@ type Care struct {
 	stale   bool      // they are others by now
 	damaged bool      // something they name is not here any more
 	full    bool
+	tight   bool
 }
 
 // heard is what the ledger was heard to say.
@@ -234,6 +236,10 @@ func (c *Care) look(ctx context.Context) {
 	if h.all || now.Sub(c.checked) >= compareEvery {
 		c.checked = now
 		c.compare(ctx)
+	}
+	if tight := c.cfg.Store.Tight(); tight != c.tight {
+		c.tight = tight
+		c.begin(ctx, c.core.Tight(tight, now))
 	}
 	c.tellFull()
 }
@@ -433,6 +439,8 @@ func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
 		}
 	case Ask:
 		return c.ask(ctx, d.Peer, &d.Thing)
+	case Release:
+		err = c.release(ctx, d.Thing.ID)
 	}
 	switch {
 	case err == nil:
@@ -516,6 +524,20 @@ func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing) Outcome
 		return Busy
 	}
 	return Refuses
+}
+
+// release lets go of a copy, if the ledger agrees that it is not needed.
+func (c *Care) release(ctx context.Context, id taskstate.TaskID) error {
+	if c.cfg.Tell == nil {
+		return errors.New("nobody tells the ledger")
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	k := ledger.Kept{Peer: c.cfg.Self, Job: id.Job, Slots: []ledger.Slots{{First: id.Slot, N: 1, Attempt: id.Attempt}}, Not: true}
+	if err := c.cfg.Tell(ctx, k); err != nil {
+		return err
+	}
+	return c.cfg.Store.Unpin(pinName(id))
 }
 
 // fasten pins for good what is pinned for now.

@@ -81,11 +81,12 @@ const (
 	Drop         // remove its pin
 	Ask          // Peer to keep it
 	Tell         // the ledger that it is kept here, and no more by those in Lost
+	Release      // it: tell the ledger that it is not kept here any more, and remove its pin
 	kinds
 )
 
 // atOnce is how many of each kind are under way at once.
-var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 4, Tell: 4096}
+var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 4, Tell: 4096, Release: 1}
 
 // Do is something to be done; Done says what came of it.
 type Do struct {
@@ -112,6 +113,7 @@ const (
 type Core struct {
 	self    taskstate.PeerID
 	leaving bool
+	tight   bool // there is little room here
 	things  map[taskstate.TaskID]*thing
 	peers   map[taskstate.PeerID]Peer
 	no      map[taskstate.PeerID]no // peers that are not to be asked for a while
@@ -243,6 +245,16 @@ func (c *Core) Leave(on bool, now time.Time) []Do {
 	return c.next(now)
 }
 
+// Tight says that there is little room here, or that there is enough. Copies that are not needed,
+// because what they are of has come home and is kept often enough, go then.
+func (c *Core) Tight(on bool, now time.Time) []Do {
+	c.tight = on
+	for _, t := range c.things {
+		c.look(t, now)
+	}
+	return c.next(now)
+}
+
 // Done says what came of something.
 func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 	c.running[d.Kind]--
@@ -256,6 +268,12 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 		c.asked(t, d.Peer, is, now)
 	case d.Kind == Tell:
 		t.tell = now.Truncate(tellEvery).Add(tellPause)
+	case d.Kind == Release && is == OK:
+		s := *t.Saved
+		s.Keepers = slices.DeleteFunc(slices.Clone(s.Keepers), func(p taskstate.PeerID) bool { return p == c.self })
+		t.Saved, t.held = &s, NotHeld
+	case d.Kind == Release:
+		t.tell = now.Add(tellPause)
 	case is == OK && d.Kind == Drop:
 		t.held, t.fails = NotHeld, 0
 	case is == OK:
@@ -376,6 +394,8 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 		return Do{Kind: Fasten}, t.again
 	case t.held != ForGood || t.Saved == nil:
 		return do, at
+	case slices.Contains(t.keepers(), c.self) && c.tight && c.spare(t):
+		return Do{Kind: Release}, t.tell
 	case slices.Contains(t.keepers(), c.self):
 		t.tell = time.Time{}
 		return c.repair(t, now)
@@ -390,6 +410,18 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 		at = sooner(at, t.tell)
 	}
 	return do, at
+}
+
+// spare tells whether a copy is not needed here: its submitter has it, and without this one there
+// are as many as there are to be. The ledger has the last word, so that two do not let go at once.
+func (c *Core) spare(t *thing) bool {
+	n, home := 0, false
+	for _, id := range t.keepers() {
+		if p := c.peers[id]; id != c.self && p.Here && !p.Drained {
+			n, home = n+1, home || id == t.Owner
+		}
+	}
+	return home && n >= t.copies()
 }
 
 // lost are the keepers whose copies do not count any more.

@@ -287,3 +287,45 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 		}
 	})
 }
+
+// Cases 25 and 26, what goes when there is little room: what has come home and is kept often enough.
+func TestOnlyCopiesThatAreNotNeededGoWhereRoomIsShort(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for why, x := range map[string]struct {
+		owner   taskstate.PeerID
+		keepers []taskstate.PeerID
+		away    taskstate.PeerID
+		want    Kind
+	}{
+		"home, and enough others":           {owner: "home", keepers: []taskstate.PeerID{"maker", "me", "home"}, want: Release},
+		"not home":                          {owner: "home", keepers: []taskstate.PeerID{"maker", "me", "other"}},
+		"home, and nobody else":             {owner: "home", keepers: []taskstate.PeerID{"home", "me"}},
+		"home, and the other one is away":   {owner: "home", keepers: []taskstate.PeerID{"maker", "me", "home"}, away: "maker"},
+		"its submitter has it, and is away": {owner: "home", keepers: []taskstate.PeerID{"maker", "other", "me", "home"}, away: "home"},
+		"this is its home":                  {owner: "me", keepers: []taskstate.PeerID{"maker", "me", "home"}},
+	} {
+		c := NewCore("me", now)
+		peers := map[taskstate.PeerID]Peer{}
+		for _, id := range []taskstate.PeerID{"me", "maker", "home", "other"} {
+			peers[id] = Peer{Here: id != x.away, Since: now}
+		}
+		c.Sees(peers, now)
+		id := taskstate.Task("job", 1, 1)
+		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+		if dos := c.Keep([]Thing{{ID: id, Owner: x.owner, Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now); len(dos) > 0 {
+			t.Errorf("%s: with room, %+v", why, dos)
+		}
+		dos := c.Tight(true, now)
+		if len(dos) > 1 || len(dos) == 1 != (x.want == Release) || len(dos) == 1 && dos[0].Kind != x.want {
+			t.Errorf("%s: %+v", why, dos)
+		}
+		if len(dos) == 1 {
+			if more := c.Done(dos[0], OK, now); len(more) > 0 {
+				t.Errorf("%s: after it is gone: %+v", why, more)
+			}
+			if more := c.Tick(now.Add(time.Hour)); len(more) > 0 || !c.Next().IsZero() {
+				t.Errorf("%s: an hour after it is gone: %+v", why, more)
+			}
+		}
+	}
+}

@@ -13,6 +13,9 @@
 //   - Where copies are missing – a keeper has been away for LostAfter, or has left, or there was
 //     nobody when the task ended – the first living keeper has another peer keep one.
 //   - What the jobs submitted here need stays pinned as long as the ledger has them.
+//   - Where room is short, a copy that is not needed goes: when the submitter has one, and there are
+//     enough without it. The ledger decides that, so that two do not let go at once. All others stay
+//     until the ledger forgets their job; a peer that has no more room for them takes no tasks.
 //   - A pin whose job is forgotten, or whose attempt came to nothing, is removed.
 //
 // A peer that is drained or is about to leave does not count as a keeper: what only it has is handed

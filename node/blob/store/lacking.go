@@ -27,3 +27,10 @@ func (s *Store) Quota() int64 {
 	defer s.mu.Unlock()
 	return s.shelf.quota
 }
+
+// Tight tells whether nine tenths of the quota are taken by what may not go.
+func (s *Store) Tight() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shelf.quota > 0 && s.shelf.bytes-s.shelf.loose >= s.shelf.quota/10*9
+}
