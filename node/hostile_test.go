@@ -14,7 +14,9 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
+	"covey/node/blob"
 	"covey/node/calls"
+	"covey/node/keep"
 	"covey/node/stdin"
 	"covey/node/tasklog"
 	"covey/p2p"
@@ -103,7 +105,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, calls.Protocol, session.Protocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, quorum.FollowProtocol, quorum.RaftProtocol, quorum.VoterProtocol,
-	p2p.HelloProtocol, startProtocol, stdin.Protocol,
+	p2p.HelloProtocol, startProtocol, stdin.Protocol, blob.Protocol, keep.Protocol,
 }
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {

@@ -51,7 +51,7 @@ type Server struct {
 
 	mu    sync.Mutex
 	lanes map[laneOf]*lane
-	all   sync.WaitGroup // of their goroutines
+	all   sync.WaitGroup // of goroutines
 }
 
 // Close answers nobody any more, and ends what is under way.
@@ -161,10 +161,10 @@ func (s *Server) answer(ctx context.Context, peer string, c net.Conn, r Request,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with the stream: nothing more comes on it
+	s.all.Go(func() { // ends with the stream: nothing more comes on it
 		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1))
 		cancel()
-	}()
+	})
 	w := &wanted{Request: r, ctx: ctx, answer: make(chan error, 1)}
 	l := s.enter(peer, w)
 	t := time.NewTicker(goingEvery)
