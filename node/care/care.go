@@ -304,7 +304,7 @@ func (c *Care) take(ctx context.Context, ids []taskstate.TaskID) {
 		var found []Thing
 		c.cfg.Replica.Read(func(s *ledger.State) {
 			for _, id := range some {
-				if t, is := fateOf(s, id, c.cfg.Self); is == kept {
+				if t, is := FateOf(s, id, c.cfg.Self); is == IsKept {
 					found = append(found, t)
 				}
 			}
@@ -344,14 +344,14 @@ func (c *Care) compare(ctx context.Context) {
 		var is, was, never []Thing
 		c.cfg.Replica.Read(func(s *ledger.State) {
 			for _, id := range some {
-				t, f := fateOf(s, id, c.cfg.Self)
+				t, f := FateOf(s, id, c.cfg.Self)
 				t.ID = id
 				switch {
-				case f == kept:
+				case f == IsKept:
 					is = append(is, t)
-				case f == over:
+				case f == IsOver:
 					was = append(was, t)
-				case f == unknown && current:
+				case f == IsUnknown && current:
 					never = append(never, t)
 				}
 			}

@@ -47,37 +47,40 @@ func refs(t *Thing) (out []tree.Ref) {
 	return out
 }
 
-// fate is what the ledger says of something that is pinned.
-type fate int
+// Fate is what the ledger says of something that is pinned.
+type Fate int
 
+// All fates.
 const (
-	unknown fate = iota // it has no such job, or not yet
-	open                // it may come to be kept
-	kept
-	over // nothing came of it, or something else did
+	IsUnknown Fate = iota // it has no such job, or not yet
+	IsOpen                // it may come to be kept
+	IsKept
+	IsOver // nothing came of it, and something else did
 )
 
-func fateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (Thing, fate) {
+// FateOf is what a ledger says of what a task left, or of what the tasks of a job need.
+func FateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (Thing, Fate) {
 	j, ok := s.Job(id.Job)
 	if !ok {
 		if _, was := s.Forgotten(id.Job); was {
-			return Thing{}, over
+			return Thing{}, IsOver
 		}
-		return Thing{}, unknown
+		return Thing{}, IsUnknown
 	}
 	if id.Slot == 0 {
 		if t, ok := needed(j, self); ok {
-			return t, kept
+			return t, IsKept
 		}
-		return Thing{}, over
+		return Thing{}, IsOver
 	}
 	t, is := saved(j, id.Slot)
 	r := j.Slot(id.Slot)
+	_, _, _, known := s.Assigned(id)
 	switch {
 	case is && t.ID == id:
-		return t, kept
-	case r.Attempt > id.Attempt, r.Attempt == id.Attempt && r.Final != nil:
-		return t, over
+		return t, IsKept
+	case r.Final != nil && (r.Attempt >= id.Attempt || known == taskstate.Retired):
+		return t, IsOver
 	}
-	return t, open
+	return t, IsOpen // also if the attempt was given up: as long as its slot has no end, its late success is that
 }
