@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -255,6 +256,47 @@ func TestASourceThatStallsIsPassedBy(t *testing.T) {
 			cancel()
 		})
 	}
+}
+
+// hesitant is a network on which the first bytes of the first answer come by themselves, and the
+// rest a while later.
+type hesitant struct{ Dialer }
+
+// Dial implements Dialer.
+func (h hesitant) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
+	c, err := h.Dialer.Dial(ctx, peer, protocol)
+	if err != nil {
+		return nil, err
+	}
+	mine, theirs := net.Pipe()
+	go func() {
+		_, _ = io.Copy(c, theirs)
+		_ = c.Close()
+	}()
+	go func() {
+		_, _ = io.CopyN(theirs, c, 2)
+		time.Sleep(3 * lookEvery)
+		_, _ = io.Copy(theirs, c)
+		_ = theirs.Close()
+	}()
+	return mine, nil
+}
+
+func TestAnAnswerThatComesInPartsIsWaitedFor(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		b := noise(3*piece.Size, 1)
+		s.source("slow", newMemory(b))
+		here, begun := newMemory(), time.Now()
+		f := Fetcher{Net: hesitant{s.net.Host("me")}, Self: "me", Keep: here}
+		r := Request{Peers: func() []string { return s.members }, Wants: slices.Values([]Want{want(b)})}
+		if _, err := f.Fetch(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		s.same(here, b)
+		if took := time.Since(begun); took > 2*3*lookEvery {
+			t.Errorf("it took %v: the stream was given up", took)
+		}
+	})
 }
 
 // newMemoryRaw is m, which sends what it should whatever its hook does.

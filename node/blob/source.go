@@ -340,11 +340,18 @@ func (s *source) read(c net.Conn, answered func()) error {
 	for {
 		_ = c.SetReadDeadline(time.Now().Add(lookEvery))
 		var a answer
-		if err := in.Read(&a); errors.Is(err, os.ErrDeadlineExceeded) && s.lives() {
+		_, err := raw.Peek(1) // a frame that was broken off could not be taken up again
+		if errors.Is(err, os.ErrDeadlineExceeded) && s.lives() {
 			continue
-		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		}
+		if err == nil {
+			_ = c.SetReadDeadline(time.Now().Add(LifeTimeout))
+			err = in.Read(&a)
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			return errSilent
-		} else if err != nil {
+		case err != nil:
 			if errors.Is(err, io.EOF) {
 				err = errors.New("it closed the stream")
 			}
