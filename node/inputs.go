@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/worker"
+	"covey/node/blob/tree"
 	"covey/node/stager"
 	"covey/taskstate"
 )
@@ -26,6 +27,7 @@ func (n *Node) openStager() (err error) {
 		},
 		Tell:   func(r stager.Report) { n.worker.Staged(worker.StageReport(r)) },
 		Over:   n.jobOver,
+		Left:   n.leftBy,
 		Copies: os.Geteuid() <= 0, // the superuser may write to everything; on Windows a second name would not help
 	})
 	return err
@@ -43,4 +45,21 @@ func (n *Node) jobOver(id taskstate.JobID) (over, known bool) {
 		}
 	})
 	return over, known
+}
+
+// leftBy implements stager.Config.Left.
+func (n *Node) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool) {
+	n.replica.Read(func(s *ledger.State) {
+		j, known := s.Job(id)
+		if !known || j.State() != taskstate.Complete {
+			return
+		}
+		ok, several = true, j.Job().Count > 1
+		for task, saved := range j.Saved() {
+			if !saved.Root.IsZero() {
+				left = append(left, stager.Left{Slot: task.Slot, Ref: tree.Ref{Root: saved.Root, Dir: true}, Bytes: saved.Bytes})
+			}
+		}
+	})
+	return left, several, ok
 }

@@ -31,6 +31,9 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 	if err := o.cfg.Disk.Takes(); err != nil { // were there no coordinator, it could not be held
 		return api.Submitted{}, api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v)", err)
 	}
+	if err := o.resolveFrom(ctx, &job); err != nil {
+		return api.Submitted{}, err
+	}
 	if old, err := o.namesake(&job); err != nil {
 		return api.Submitted{}, err
 	} else if old != nil { // goes on waiting for what it waited for

@@ -73,6 +73,37 @@ func (o *Orders) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	return nil
 }
 
+// resolveFrom puts ids in the place of the words for jobs whose files a job takes as inputs, and has
+// it come after them.
+func (o *Orders) resolveFrom(ctx context.Context, job *taskstate.Job) error {
+	inputs := slices.Clone(job.Inputs) // what was given is the caller's
+	for i, in := range inputs {
+		if in.From == "" {
+			continue
+		}
+		of := taskstate.Job{After: []taskstate.JobID{in.From}}
+		if err := o.resolveAfter(ctx, &of); err != nil {
+			e := api.AsError(err)
+			return api.Errorf(e.Code, "inputs[%d].from: %s", i, strings.TrimPrefix(e.Message, "after: "))
+		}
+		id := of.After[0]
+		before, err := o.cfg.View.JobOf(id)
+		switch {
+		case err != nil: // held: it comes to the ledger as it is
+		case before.Outputs == nil:
+			return api.Errorf(api.Usage, "inputs[%d].from: job %s keeps no files; say which with outputs: in its file, or with --out", i, in.From)
+		case in.SameSlot && before.Count != job.Count:
+			return api.Errorf(api.Usage, "inputs[%d].slot: job %s has %d tasks and this one %d, so they have not the same slots", i, in.From, before.Count, job.Count)
+		}
+		inputs[i].From = id
+		if !slices.Contains(job.After, id) {
+			job.After = append(slices.Clip(job.After), id)
+		}
+	}
+	job.Inputs = inputs
+	return nil
+}
+
 // shortPrefix is how much of an id it takes at least to mean a job to wait for.
 const shortPrefix = 4
 

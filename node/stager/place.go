@@ -24,18 +24,22 @@ func (s *Stager) Place(ctx context.Context, l taskstate.Launch, work string) err
 		return err
 	}
 	defer root.Close()
-	err = s.placeAll(ctx, root, l.Job)
+	err = s.placeAll(ctx, root, l)
 	var rot *store.Rot
 	if errors.As(err, &rot) || errors.Is(err, store.ErrAbsent) || errors.Is(err, errForgotten) {
 		if err = s.bring(ctx, l.Job, func(string) {}); err == nil {
-			err = s.placeAll(ctx, root, l.Job)
+			err = s.placeAll(ctx, root, l)
 		}
 	}
 	return err
 }
 
-func (s *Stager) placeAll(ctx context.Context, root *os.Root, job *taskstate.Job) error {
-	for _, in := range job.Inputs {
+func (s *Stager) placeAll(ctx context.Context, root *os.Root, l taskstate.Launch) error {
+	inputs, err := s.inputs(ctx, l.Job)
+	if err != nil {
+		return err
+	}
+	for _, in := range of(inputs, l.Task.Slot) {
 		if err := s.place(ctx, root, in); err != nil {
 			return fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -43,11 +47,8 @@ func (s *Stager) placeAll(ctx context.Context, root *os.Root, job *taskstate.Job
 	return nil
 }
 
-func (s *Stager) place(ctx context.Context, root *os.Root, in taskstate.Input) error {
-	ref, err := tree.ParseRef(in.Ref)
-	if err != nil {
-		return err
-	}
+func (s *Stager) place(ctx context.Context, root *os.Root, in input) (err error) {
+	ref := in.ref
 	o := disk.WriteOptions{NoSync: true, Open: s.open}
 	if !in.Writable {
 		o.ReadOnly = true

@@ -30,7 +30,10 @@ type Config struct {
 	Tell    func(Report)    // must not block
 	// Over tells whether a job is over; known: whether the ledger has it, as far as this peer can
 	// tell.
-	Over   func(taskstate.JobID) (over, known bool)
+	Over func(taskstate.JobID) (over, known bool)
+	// Left is what the tasks of a job left that is complete, as far as this peer knows; several: it
+	// has more than one task.
+	Left   func(taskstate.JobID) (left []Left, several, ok bool)
 	Copies bool // every task has files of its own: whoever runs them may write to everything
 	Log    *slog.Logger
 }
@@ -305,14 +308,14 @@ func some(names []string) string {
 
 // bring has everything come that a job's tasks need, and keeps it.
 func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)) error {
-	refs := make([]tree.Ref, 0, len(job.Inputs))
+	inputs, err := s.inputs(ctx, job)
+	if err != nil {
+		return err
+	}
+	refs := make([]tree.Ref, 0, len(inputs))
 	var all int64
-	for _, in := range job.Inputs {
-		ref, err := tree.ParseRef(in.Ref)
-		if err != nil {
-			return fmt.Errorf("%w: %w", tree.ErrRefused, err)
-		}
-		refs = append(refs, ref)
+	for _, in := range inputs {
+		refs = append(refs, in.ref)
 		all += in.Bytes
 	}
 	last := time.Now()
@@ -333,11 +336,11 @@ func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)
 	if s.cfg.Copies {
 		return nil
 	}
-	return s.copyAll(ctx, job, refs)
+	return s.copyAll(ctx, job, inputs)
 }
 
 // copyAll makes the copies that tasks share.
-func (s *Stager) copyAll(ctx context.Context, job *taskstate.Job, refs []tree.Ref) error {
+func (s *Stager) copyAll(ctx context.Context, job *taskstate.Job, inputs []input) error {
 	var files []fileKey
 	seen := map[fileKey]bool{}
 	add := func(k fileKey) {
@@ -348,15 +351,15 @@ func (s *Stager) copyAll(ctx context.Context, job *taskstate.Job, refs []tree.Re
 		}
 	}
 	var err error
-	for i, in := range job.Inputs {
+	for _, in := range inputs {
 		if in.Writable {
 			continue
 		}
-		if !refs[i].Dir {
-			add(fileKey{refs[i].Root, in.Exec})
+		if !in.ref.Dir {
+			add(fileKey{in.ref.Root, in.Exec})
 			continue
 		}
-		for e, bad := range blob.Entries(s.cfg.Store, refs[i].Root, &tree.Totals{}) {
+		for e, bad := range blob.Entries(s.cfg.Store, in.ref.Root, &tree.Totals{}) {
 			if err = bad; err != nil {
 				break
 			}

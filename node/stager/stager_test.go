@@ -34,6 +34,7 @@ type peer struct {
 
 	mu   sync.Mutex
 	over map[taskstate.JobID]bool
+	left map[taskstate.JobID][]stager.Left
 }
 
 // network is peers that know each other, as long as they are here.
@@ -88,6 +89,12 @@ func (n *network) peer(t *testing.T, name string, quota int64, copies bool) *pee
 			defer p.mu.Unlock()
 			over, known := p.over[id]
 			return over, known
+		},
+		Left: func(id taskstate.JobID) ([]stager.Left, bool, bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			left, ok := p.left[id]
+			return left, len(left) > 1, ok
 		},
 	})
 	if err != nil {
@@ -246,6 +253,61 @@ func TestATaskThatWritesToItsInputSpoilsItForNobody(t *testing.T) {
 			}
 			r.Close()
 		})
+	}
+}
+
+// What another job left comes into a folder for each of its tasks, or of the same slot alone.
+func TestWhatAnotherJobLeftIsAnInput(t *testing.T) {
+	n := newNetwork(t, "maker", "taker")
+	maker, taker := n.peer(t, "maker", 1<<30, false), n.peer(t, "taker", 1<<30, false)
+	left := make([]stager.Left, 2)
+	for i, text := range []string{"one", "two"} {
+		var list bytes.Buffer
+		w := tree.NewWriter(&list)
+		if err := w.Add(tree.Entry{Path: "part", Kind: tree.File, Size: 3, Root: piece.Sum([]byte(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		left[i] = stager.Left{Slot: i + 1, Ref: tree.Ref{Root: maker.put(list.Bytes(), []byte(text))[0], Dir: true}, Bytes: 3}
+	}
+	from := func(id taskstate.JobID, in taskstate.Input) *taskstate.Job {
+		in.From = "zzzzzzzzzz"
+		return jobOf(id, "maker", in)
+	}
+	all, same := from("aaaaaaaaaa", taskstate.Input{Name: "in"}), from("bbbbbbbbbb", taskstate.Input{Name: "in", SameSlot: true})
+	taker.Stage(all) // before this peer knows that the other job is complete
+	taker.mu.Lock()
+	taker.left = map[taskstate.JobID][]stager.Left{"zzzzzzzzzz": left}
+	taker.mu.Unlock()
+	if r := taker.until(func(r stager.Report) bool { return r.Here }); r.Job != all.ID {
+		t.Fatalf("%+v", r)
+	}
+	if r := taker.staged(same); !r.Here {
+		t.Fatalf("%+v", r)
+	}
+	n.set("maker", true)
+	work := taker.task(all, 1)
+	if a, b := read(t, work, "in/1/part"), read(t, work, "in/2/part"); a+b != "onetwo" {
+		t.Errorf("%q and %q", a, b)
+	}
+	for slot, want := range map[int]string{1: "one", 2: "two"} {
+		work := taker.task(same, slot)
+		if got := read(t, work, "in/part"); got != want {
+			t.Errorf("slot %d has %q", slot, got)
+		}
+		if entries, _ := os.ReadDir(filepath.Join(work, "in")); len(entries) != 1 {
+			t.Errorf("slot %d has %v", slot, entries)
+		}
+	}
+	// A job of one task has no folder of its own.
+	taker.mu.Lock()
+	taker.left["zzzzzzzzzz"] = left[:1]
+	taker.mu.Unlock()
+	one := from("cccccccccc", taskstate.Input{Name: "."})
+	if r := taker.staged(one); !r.Here || read(t, taker.task(one, 1), "part") != "one" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -49,18 +49,24 @@ func (r *reader) input(n ast.Node, at string, j *taskstate.Job) {
 		r.object(n, at, []field{
 			{"path", func(n ast.Node, p string) { local = r.filled(n, p) }},
 			{"ref", func(n ast.Node, p string) { in.Ref = r.filled(n, p) }},
+			{"from", func(n ast.Node, p string) { in.From = taskstate.JobID(r.filled(n, p)) }},
+			{"slot", func(n ast.Node, p string) { in.SameSlot = oneWord(r, n, p, sameSlot) == sameSlot }},
 			{"name", func(n ast.Node, p string) { in.Name = r.filled(n, p) }},
 			{"exec", func(n ast.Node, p string) { in.Exec = r.flag(n, p) }},
 			{"writable", func(n ast.Node, p string) { in.Writable = r.flag(n, p) }},
-		}, "from")
-		if r.oneOf(at, "path", "ref") == 0 && len(r.errs) == before {
-			r.fail(placeAt(n), "%s: say which file or folder: path: DATA, or ref: b3:… as `peer put` prints it", at)
+		})
+		if r.oneOf(at, "path", "ref", "from") == 0 && len(r.errs) == before {
+			r.fail(placeAt(n), "%s: say which file or folder: path: DATA, ref: b3:… as `peer put` prints it, or from: JOB for what its tasks left", at)
 		}
 	}
 	if len(r.errs) > before {
 		return
 	}
 	switch {
+	case in.From != "":
+		if in.Name == "" {
+			in.Name = string(in.From)
+		}
 	case local == "":
 		if in.Name == "" && in.Ref != "" {
 			r.fail(placeAt(n), "%s: a ref has no name; say what it is called there, as in {ref: %s, name: data}", at, clip(in.Ref))
@@ -114,8 +120,10 @@ func (ps *checks) inputs(j *taskstate.Job) {
 		ps.inputName(at+".name", in.Name)
 		ref, err := tree.ParseRef(in.Ref)
 		switch {
-		case in.From != "" || in.SameSlot:
-			ps.bad(at+".from", "what another job left is not to be had as an input yet; bring it home with `peer get`, and name its path")
+		case in.From != "":
+			ps.from(at, in)
+		case in.SameSlot:
+			ps.bad(at+".slot", "it says which of the tasks of another job is meant, and goes with from: JOB")
 		case err != nil:
 			ps.bad(at+".ref", "expected b3:… as `peer put` prints it, got %q", clip(in.Ref))
 		case in.Name == "." && !ref.Dir:
@@ -134,6 +142,21 @@ func (ps *checks) inputs(j *taskstate.Job) {
 		if p := j.Run.Process; p != nil && len(p.Script) > 0 && collide(in.Name, p.ScriptFile()) {
 			ps.bad(at+".name", "%q is what the script is called there; give it another name", clip(in.Name))
 		}
+	}
+}
+
+// sameSlot says that a task finds only what that of the same slot left.
+const sameSlot = "same"
+
+// from checks an input that another job leaves.
+func (ps *checks) from(at string, in taskstate.Input) {
+	switch {
+	case in.Ref != "":
+		ps.bad(at+".ref", "it is what job %s leaves, or what was put; not both", clip(string(in.From)))
+	case !validName(string(in.From)):
+		ps.bad(at+".from", "expected the name or the id of a job, got %q", clip(string(in.From)))
+	case in.Exec:
+		ps.bad(at+".exec", "what a job leaves is a folder; its files say themselves whether they may be executed")
 	}
 }
 

@@ -279,7 +279,14 @@ func (w *writer) inputs(all []taskstate.Input) {
 	}
 	w.line(0, "inputs", "")
 	for _, in := range all {
-		text := "- {ref: " + scalar(in.Ref) + ", name: " + scalar(in.Name)
+		text := "- {ref: " + scalar(in.Ref)
+		if in.From != "" {
+			text = "- {from: " + scalar(string(in.From))
+		}
+		text += ", name: " + scalar(in.Name)
+		if in.SameSlot {
+			text += ", slot: " + sameSlot
+		}
 		if in.Exec {
 			text += ", exec: true"
 		}

@@ -75,6 +75,7 @@ func anyJobFile(t *rapid.T) *written {
 			w.says("max_output", fmt.Sprintf("%dB", j.MaxOutput))
 		}
 		w.saves(t)
+		w.takes(t)
 		if maybe("timeout") {
 			j.Timeout = ms.Draw(t, "timeout")
 			w.says("timeout", span(t, j.Timeout))
@@ -102,6 +103,36 @@ func anyJobFile(t *rapid.T) *written {
 		w.says("unreachable.replace_after", span(t, j.Unreachable.ReplaceAfter))
 	}
 	return w
+}
+
+// takes says what other jobs left, or what was put, that tasks find.
+func (w *written) takes(t *rapid.T) {
+	for i := range rapid.IntRange(0, 3).Draw(t, "inputs") {
+		in, said := taskstate.Input{Name: "in" + itoa(i)}, map[string]any{}
+		if rapid.Bool().Draw(t, "from a job") {
+			in.From = taskstate.JobID(rapid.StringMatching(`[a-z][a-z0-9-]{0,9}`).Draw(t, "job"))
+			said["from"] = in.From
+			if in.SameSlot = rapid.Bool().Draw(t, "same slot"); in.SameSlot {
+				said["slot"] = "same"
+			}
+		} else {
+			in.Ref = "b3:" + strings.Repeat("0", 64) + "/"
+			said["ref"] = in.Ref
+		}
+		if said["name"] = in.Name; in.From != "" && rapid.Bool().Draw(t, "called as the job") {
+			in.Name = string(in.From)
+			delete(said, "name")
+		}
+		if slices.ContainsFunc(w.job.Inputs, func(x taskstate.Input) bool { return x.Name == in.Name }) {
+			continue
+		}
+		if in.Writable = rapid.Bool().Draw(t, "writable"); in.Writable {
+			said["writable"] = true
+		}
+		w.job.Inputs = append(w.job.Inputs, in)
+		list, _ := w.file["inputs"].([]any)
+		w.file["inputs"] = append(list, said)
+	}
 }
 
 // saves says which files are kept, or how often what tasks print is.
