@@ -16,7 +16,9 @@ import (
 	"covey/internal/wake"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/node/blob/piece"
 	"covey/node/blob/store"
+	"covey/node/blob/tree"
 	"covey/node/keep"
 	"covey/taskstate"
 )
@@ -78,9 +80,10 @@ type heard struct {
 // maxHeard is how many of them are remembered one by one.
 const maxHeard = 100_000
 
+// result is what came of several things.
 type result struct {
-	do Do
-	is Outcome
+	dos []Do
+	is  Outcome
 }
 
 // New makes it of its parts; Run brings it to life.
@@ -123,7 +126,11 @@ func (c *Care) Run(ctx context.Context) error {
 			c.stale = true
 			c.look(ctx)
 		case r := <-c.results:
-			c.begin(ctx, c.core.Done(r.do, r.is, c.cfg.Now()))
+			var next []Do
+			for _, d := range r.dos {
+				next = append(next, c.core.Done(d, r.is, c.cfg.Now())...)
+			}
+			c.begin(ctx, next)
 		case f := <-c.asked:
 			c.look(ctx)
 			f()
@@ -370,29 +377,52 @@ func idsOf(things []Thing) (ids []taskstate.TaskID) {
 	return ids
 }
 
-// begin has something done.
+// begin has something done. What is written to the disk or said to the ledger is so for many things
+// at once.
 func (c *Care) begin(ctx context.Context, dos []Do) {
 	tell := map[taskstate.JobID][]Do{}
+	var together [kinds][]Do
 	for _, d := range dos {
-		if d.Kind == Tell {
+		switch d.Kind {
+		case Tell:
 			tell[d.Thing.ID.Job] = append(tell[d.Thing.ID.Job], d)
-			continue
+		case Fasten, BringSmall:
+			together[d.Kind] = append(together[d.Kind], d)
+		default:
+			c.wg.Go(func() { c.end(ctx, c.carry(ctx, d), d) })
 		}
-		c.wg.Go(func() { c.end(ctx, c.carry(ctx, d), d) })
 	}
 	for _, some := range tell {
 		c.wg.Go(func() { c.end(ctx, c.tell(ctx, some), some...) })
+	}
+	for _, some := range together {
+		if len(some) > 0 {
+			c.wg.Go(func() { c.carryAll(ctx, some) })
+		}
+	}
+}
+
+// carryAll does the same for many things together, or for each of them if that fails.
+func (c *Care) carryAll(ctx context.Context, dos []Do) {
+	f := c.fasten
+	if dos[0].Kind == BringSmall {
+		f = func(dos []Do) error { return c.bring(ctx, dos) }
+	}
+	is := c.outcome(f(dos), dos[0])
+	if is == OK || len(dos) == 1 {
+		c.end(ctx, is, dos...)
+		return
+	}
+	for i := range dos {
+		c.end(ctx, c.outcome(f(dos[i:i+1]), dos[i]), dos[i])
 	}
 }
 
 // end tells the loop what came of something.
 func (c *Care) end(ctx context.Context, is Outcome, dos ...Do) {
-	for _, d := range dos {
-		select {
-		case c.results <- result{d, is}:
-		case <-ctx.Done():
-			return
-		}
+	select {
+	case c.results <- result{dos, is}:
+	case <-ctx.Done():
 	}
 }
 
@@ -426,13 +456,11 @@ func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
 	return OK
 }
 
-func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
+func (c *Care) carry(ctx context.Context, d Do) Outcome {
 	var err error
 	switch name := pinName(d.Thing.ID); d.Kind {
 	case Bring:
-		err = c.bring(ctx, &d.Thing)
-	case Fasten:
-		err = c.fasten(name)
+		err = c.bring(ctx, []Do{d})
 	case Drop:
 		if err = c.cfg.Store.Unpin(name); errors.Is(err, store.ErrAbsent) {
 			err = nil
@@ -442,33 +470,38 @@ func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
 	case Release:
 		err = c.release(ctx, d.Thing.ID)
 	}
+	return c.outcome(err, d)
+}
+
+func (c *Care) outcome(err error, d Do) Outcome {
 	switch {
 	case err == nil:
 		return OK
 	case errors.Is(err, store.ErrNoRoom):
-		is = NoRoom
-	default:
-		is = Failed
+		return NoRoom
 	}
 	c.cfg.Log.Debug("not done for what is kept", "what", d.Thing.ID, "kind", d.Kind, "err", err)
-	return is
+	return Failed
 }
 
-// bring brings what of a thing is not here, from those who are likely to have it, or else from
-// whoever has it, and pins it.
-func (c *Care) bring(ctx context.Context, t *Thing) error {
+// bring brings what of things is not here, from those who are likely to have it, or else from
+// whoever has it, and pins them.
+func (c *Care) bring(ctx context.Context, dos []Do) error {
 	likely := func() (here []string) {
 		peers := c.cfg.Peers()
-		for _, id := range append(slices.Clone(t.keepers()), t.Owner) {
-			if peers[id].Here && id != c.cfg.Self && !slices.Contains(here, id) {
-				here = append(here, id)
+		for i := range dos {
+			t := &dos[i].Thing
+			for _, id := range append(slices.Clone(t.keepers()), t.Owner) {
+				if peers[id].Here && id != c.cfg.Self && !slices.Contains(here, id) {
+					here = append(here, id)
+				}
 			}
 		}
 		return here
 	}
-	err := c.bringFrom(ctx, t, likely)
+	err := c.bringFrom(ctx, dos, likely)
 	if errors.Is(err, blob.ErrNobody) {
-		err = c.bringFrom(ctx, t, c.here)
+		err = c.bringFrom(ctx, dos, c.here)
 	}
 	return err
 }
@@ -483,18 +516,36 @@ func (c *Care) here() (here []string) {
 	return here
 }
 
-func (c *Care) bringFrom(ctx context.Context, t *Thing, peers func() []string) error {
+func (c *Care) bringFrom(ctx context.Context, dos []Do, peers func() []string) error {
+	var all []tree.Ref
+	for i := range dos {
+		all = append(all, refs(&dos[i].Thing)...)
+	}
 	fr := blob.Fetcher{Net: c.cfg.Net, Self: c.cfg.Self, Log: c.cfg.Log}
-	b, err := blob.Bring(ctx, c.cfg.Store, false, fr, blob.Request{Peers: peers}, refs(t)...)
+	b, err := blob.Bring(ctx, c.cfg.Store, false, fr, blob.Request{Peers: peers}, all...)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	why := "left by " + t.ID.String()
-	if t.Saved == nil {
-		why = "needed by job " + string(t.ID.Job)
+	var pins []store.Pin
+	for i := range dos {
+		t := &dos[i].Thing
+		p := store.Pin{Name: pinName(t.ID), Why: "left by " + t.ID.String(), Roots: b.Roots}
+		if t.Saved == nil {
+			p.Why = "needed by job " + string(t.ID.Job)
+		}
+		if len(dos) > 1 { // each its own
+			var trees []piece.Root
+			for _, r := range refs(t) {
+				trees = append(trees, r.Root)
+			}
+			if p.Roots, err = keep.Roots(c.cfg.Store, trees...); err != nil {
+				return err
+			}
+		}
+		pins = append(pins, p)
 	}
-	return c.cfg.Store.Pin(store.Pin{Name: pinName(t.ID), Why: why, Roots: b.Roots})
+	return c.cfg.Store.PinAll(pins...)
 }
 
 // ask has a peer keep a thing, as whoever made it does.
@@ -541,14 +592,17 @@ func (c *Care) release(ctx context.Context, id taskstate.TaskID) error {
 }
 
 // fasten pins for good what is pinned for now.
-func (c *Care) fasten(name string) error {
-	for _, p := range c.cfg.Store.Pins() {
-		if p.Name == name {
-			p.Until = time.Time{}
-			return c.cfg.Store.Pin(p)
+func (c *Care) fasten(dos []Do) error {
+	var pins []store.Pin
+	for _, d := range dos {
+		p, ok := c.cfg.Store.PinNamed(pinName(d.Thing.ID))
+		if !ok {
+			return fmt.Errorf("pin of %s: %w", d.Thing.ID, store.ErrAbsent)
 		}
+		p.Until = time.Time{}
+		pins = append(pins, p)
 	}
-	return fmt.Errorf("pin %s: %w", name, store.ErrAbsent)
+	return c.cfg.Store.PinAll(pins...)
 }
 
 // tellFull says when what tasks left here takes all the room there is for it: it stays, and nothing

@@ -75,18 +75,22 @@ type Kind int
 
 // All kinds.
 const (
-	Nothing Kind = iota
-	Bring        // what of it is not here, and pin it for good
-	Fasten       // pin for good what is pinned for now
-	Drop         // remove its pin
-	Ask          // Peer to keep it
-	Tell         // the ledger that it is kept here, and no more by those in Lost
-	Release      // it: tell the ledger that it is not kept here any more, and remove its pin
+	Nothing    Kind = iota
+	Bring           // what of it is not here, and pin it for good
+	BringSmall      // the same of little, which is brought with others
+	Fasten          // pin for good what is pinned for now
+	Drop            // remove its pin
+	Ask             // Peer to keep it
+	Tell            // the ledger that it is kept here, and no more by those in Lost
+	Release         // it: tell the ledger that it is not kept here any more, and remove its pin
 	kinds
 )
 
 // atOnce is how many of each kind are under way at once.
-var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 4, Tell: 4096, Release: 1}
+var atOnce = [kinds]int{Bring: 4, BringSmall: 64, Fasten: 256, Drop: 1, Ask: 4, Tell: 4096, Release: 1}
+
+// smallBytes is how much is brought with others.
+const smallBytes = 1 << 20
 
 // Do is something to be done; Done says what came of it.
 type Do struct {
@@ -389,6 +393,9 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 	case !t.known:
 		return Do{Kind: Drop}, t.again
 	case c.mine(t) && (t.held == NotHeld || t.held == Damaged):
+		if t.Saved != nil && t.Saved.Bytes <= smallBytes {
+			return Do{Kind: BringSmall}, t.again
+		}
 		return Do{Kind: Bring}, t.again
 	case t.held == ForNow:
 		return Do{Kind: Fasten}, t.again

@@ -109,7 +109,7 @@ func (w *world) has(task taskstate.TaskID) (who []taskstate.PeerID) {
 func (w *world) carry(j job) Outcome {
 	task := j.do.Thing.ID
 	switch j.do.Kind {
-	case Bring:
+	case Bring, BringSmall:
 		switch who := w.has(task); {
 		case w.pins[j.peer][task]:
 		case len(who) == 0:

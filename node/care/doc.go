@@ -23,7 +23,8 @@
 //
 // # Bounds
 //
-// A record for each thing that is kept here. At most 4 are brought, 2 asked for and one pinned at
-// once, older jobs first; what fails is tried again with growing pauses, sooner if a peer comes
-// back. What is brought for others is held to the store's quota: without room it stays away.
+// A record for each thing that is kept here. Older jobs come first. At most 4 large things are
+// brought at once, and beside them 64 small ones together; 4 peers are asked. What fails is tried
+// again with growing pauses, sooner if a peer comes back. What is brought is held to the store's
+// quota: without room it stays away.
 package care

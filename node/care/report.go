@@ -75,7 +75,11 @@ const handEvery = 100 * time.Millisecond
 // if that is anything, or the context ends, this peer counts as a keeper again.
 func (c *Care) HandOver(ctx context.Context) (left []Kept, err error) {
 	turn := func(on bool) func() {
-		return func() { c.begin(c.life, c.core.Leave(on, c.cfg.Now())) }
+		return func() {
+			c.damaged = true // so that what is pinned is looked at now
+			c.look(c.life)
+			c.begin(c.life, c.core.Leave(on, c.cfg.Now()))
+		}
 	}
 	if err := c.at(ctx, turn(true)); err != nil {
 		return nil, err
