@@ -13,8 +13,9 @@
 // superuser may write to everything, and a job may want files that can be written to – a task has
 // files of its own.
 //
-// What is fetched stays pinned until the job is over, or forgotten; copies go with it. After that it
-// makes room when room is needed.
+// What is fetched stays pinned until the job is over, or forgotten; copies go with it. Until then it
+// is not held to the quota, only to the disk: a peer that keeps nothing for others runs tasks with
+// inputs all the same. After that it makes room when room is needed.
 //
 // Bounds: a few jobs are brought at once, the others wait; of each file its name and what its copy
 // looked like are in memory. Whatever names a tree has, nothing outside of a task's folder is
