@@ -88,12 +88,15 @@ func (s *Status) Check() error {
 		return fmt.Errorf("status of %v: it took less than no time", s.Task)
 	case len(s.Reason) > maxWord || len(s.Message) > MaxMessage:
 		return fmt.Errorf("status of %v: reason or message too long (caps %d and %d bytes)", s.Task, maxWord, MaxMessage)
-	case s.Saved != nil && !s.State.Final():
-		return fmt.Errorf("status of %v: it says what is kept before the end", s.Task)
-	case s.Saved != nil && s.Saved.Check() != nil:
-		return fmt.Errorf("status of %v: %w", s.Task, s.Saved.Check())
 	case !utf8.ValidString(string(s.Reason)) || !utf8.ValidString(s.Message):
 		return fmt.Errorf("status of %v: reason or message is not UTF-8", s.Task)
+	case s.Saved == nil:
+		return nil
+	case !s.State.Final():
+		return fmt.Errorf("status of %v: it says what is kept before the end", s.Task)
+	}
+	if err := s.Saved.Check(); err != nil {
+		return fmt.Errorf("status of %v: %w", s.Task, err)
 	}
 	return nil
 }

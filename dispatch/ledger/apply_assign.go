@@ -110,7 +110,7 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, ov
 		return false, nil
 	}
 	c, ch := j.slots.peek(n)
-	if c != nil && int(c.attempt) != st.Task.Attempt {
+	if c != nil && j.slots.attempt(*c) != st.Task.Attempt {
 		return j.late(by, st, t.stamp)
 	}
 	if c == nil || c.kind < kindOpen || c.owner != by {

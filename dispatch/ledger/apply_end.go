@@ -56,10 +56,11 @@ func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end
 	j.slots.pending.put(n, j.next(n, c, j.slots.extrasOf(n), t))
 }
 
-// next moves a slot on to the attempt after the one in its cell. The caller puts it among those
-// that wait.
+// next moves a slot on to the attempt after the one in its cell, and after all it has left behind:
+// one of those may have overtaken others. The caller puts it among those that wait.
 func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
-	*c = cell{attempt: max(uint32(j.slots.attempt(*c))+1, j.slots.first), kind: kindPending}
+	last := max(uint32(j.slots.attempt(*c)), j.past.newest(n))
+	*c = cell{attempt: max(last+1, j.slots.first), kind: kindPending}
 	j.slots.saved.drop(n)
 	j.slots.counts.Pending++
 	t.effects.waits(j, n, int(c.attempt), x)

@@ -130,6 +130,14 @@ func (h *pastAttempts) left(t taskstate.TaskID) bool {
 	return slices.ContainsFunc(h.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.Attempt) == t.Attempt })
 }
 
+// newest is the highest number of an attempt that slot n has left behind; 0 if there is none.
+func (h *pastAttempts) newest(n int) (attempt uint32) {
+	for _, p := range h.former[uint32(n)] {
+		attempt = max(attempt, p.Attempt)
+	}
+	return attempt
+}
+
 // contradict keeps an end that came too late to count.
 func (h *pastAttempts) contradict(st *taskstate.Status, owner uint32, stamp int64) {
 	h.conflicts++

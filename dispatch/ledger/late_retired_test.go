@@ -32,3 +32,20 @@ func TestALateSuccessOfATaskThatIsBeingCancelledLeavesAStateThatCanBeCopied(t *t
 	}
 	l.refuses(ledger.CodePartly, settle("p1", ended("j", 1, taskstate.Shutdown)))
 }
+
+// An attempt that came back with its success overtook later ones. Their numbers are used.
+func TestASlotThatWasOvertakenGetsNoNumberTwice(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j", 2), assign("j", "p2", run(1, 2, 1)), supersede(taskstate.Task("j", 1, 1), true))
+	l.must(assign("j", "p1", run(1, 1, 2)), supersede(taskstate.Task("j", 1, 2), true), settle("p2", ended("j", 1, taskstate.Complete)))
+	l.must(renew("j", 0, run(1, 1, 1)))
+	if s := l.record("j").Slot(1); !s.Pending() || s.Attempt != 3 {
+		t.Errorf("it waits for %+v", s)
+	}
+	late := ended("j", 1, taskstate.Complete)
+	late.Task.Attempt = 2
+	l.must(settle("p1", late)) // it counts: the slot has no end
+	if s := l.record("j").Slot(1); s.Attempt != 2 || s.Final == nil || s.Peer != "p1" {
+		t.Errorf("after the success of attempt 2: %+v", s)
+	}
+}

@@ -35,6 +35,8 @@ func aptCommand(r *rapid.T, st *ledger.State) ledger.Command {
 		return ledger.Command{Supersede: &ledger.Supersede{
 			Task: taskstate.Task(j.Job().ID, n, slot.Attempt), Reason: taskstate.ReasonUnreachable, Again: rapid.Bool().Draw(r, "again"),
 		}}
+	case slot.Final != nil && slot.Final.Saved != nil && what >= 5:
+		return anyKept(r, j.Job().ID, []ledger.Slots{run(n, rapid.IntRange(1, 3).Draw(r, "how many"), slot.Attempt)})
 	case what == 7 && len(j.Past(n)) > 0:
 		past := j.Past(n)
 		p := past[rapid.IntRange(0, len(past)-1).Draw(r, "which attempt")]
@@ -49,6 +51,15 @@ func aptCommand(r *rapid.T, st *ledger.State) ledger.Command {
 		sawUpTo(&c, max(1, st.Index()-min(st.Index(), rapid.Uint64Range(0, 9).Draw(r, "entries ago"))))
 	}
 	return c
+}
+
+// anyKept draws who keeps what some tasks left, or no more.
+func anyKept(r *rapid.T, job taskstate.JobID, slots []ledger.Slots) ledger.Command {
+	peers := rapid.SampledFrom([]string{"p1", "p2", "p3", "gone"})
+	return ledger.Command{Kept: &ledger.Kept{
+		Job: job, Slots: slots, Peer: peers.Draw(r, "keeper"), Not: rapid.Bool().Draw(r, "not"),
+		Lost: rapid.SliceOfNDistinct(peers, 0, 2, rapid.ID).Draw(r, "lost"),
+	}}
 }
 
 // sawUpTo makes a command depend on what was decided later.

@@ -25,7 +25,7 @@ func anyCommand(r *rapid.T) ledger.Command {
 	attempt := rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3}).Draw(r, "attempt")
 	first, n := rapid.IntRange(-1, 13).Draw(r, "first"), rapid.IntRange(0, 13).Draw(r, "n")
 	switch rapid.SampledFrom([]string{
-		"admit", "register", "depart", "remove", "submit", "cancel", "assign", "assign", "assign", "settle", "settle", "supersede", "supersede",
+		"admit", "register", "depart", "remove", "submit", "cancel", "assign", "assign", "assign", "settle", "settle", "supersede", "supersede", "kept",
 		"lasting", "lasting", "lasting",
 	}).Draw(r, "command") {
 	case "admit":
@@ -40,6 +40,8 @@ func anyCommand(r *rapid.T) ledger.Command {
 		return someJob(job)
 	case "lasting":
 		return anyLasting(r, peer, job, []ledger.Slots{run(first, n/2, attempt-1)})
+	case "kept":
+		return anyKept(r, job, []ledger.Slots{run(first, n/2, attempt)})
 	case "cancel":
 		return ledger.Command{Cancel: &ledger.Cancel{Job: job, Reason: "enough"}}
 	case "assign":

@@ -26,6 +26,8 @@ func (d *dumb) lasting(c ledger.Command) {
 			return
 		}
 		j.skips = append(j.skips, ledger.Skipped{At: c.Skip.At, Run: c.Skip.Run, Stamp: d.stamp})
+	case c.Kept != nil:
+		d.keepers(c.Kept)
 	case c.Avail != nil:
 		if m := d.members[c.Avail.Peer]; m != nil && !m.removed {
 			m.avail = c.Avail.Availability
@@ -39,6 +41,35 @@ func (d *dumb) lasting(c ledger.Command) {
 			for _, k := range c.Label.Unset {
 				m.labels[k] = ""
 			}
+		}
+	}
+}
+
+// keepers changes who keeps what tasks left.
+func (d *dumb) keepers(c *ledger.Kept) {
+	for _, run := range c.Slots {
+		for n := range run.All() {
+			s := d.slot(taskstate.Task(c.Job, n, run.Attempt))
+			if s == nil || s.final == nil || s.final.Saved == nil {
+				continue
+			}
+			now, left := *s.final.Saved, []taskstate.PeerID{}
+			for _, p := range now.Keepers {
+				if p == c.Peer && !c.Not || p != c.Peer && !slices.Contains(c.Lost, p) {
+					left = append(left, p)
+				}
+			}
+			if !c.Not && !slices.Contains(left, c.Peer) {
+				left = append(left, c.Peer)
+			}
+			if c.Not && (len(left) < now.Keep || !slices.Contains(left, d.job(c.Job).job.Submitter)) {
+				continue // it has to stay
+			}
+			if now.Keepers = left; len(left) >= now.Keep {
+				now.Why = ""
+			}
+			end := *s.final
+			end.Saved, s.final = &now, &end
 		}
 	}
 }

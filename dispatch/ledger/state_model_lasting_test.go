@@ -205,9 +205,12 @@ func (s *dumbSlot) rest(st taskstate.Status) {
 
 // again has a slot wait for its next attempt.
 func (s *dumbSlot) again(j *dumbJob, now int64, why taskstate.Reason, end *taskstate.Status) {
-	was := *s
+	was, last := *s, s.attempt
+	for _, p := range was.past {
+		last = max(last, p.attempt)
+	}
 	*s = dumbSlot{
-		attempt: max(was.attempt+1, j.first), past: was.past, version: was.version, pin: was.pin,
+		attempt: max(last+1, j.first), past: was.past, version: was.version, pin: was.pin,
 		history: was.history, notBefore: was.notBefore,
 	}
 	if was.leaving && was.next != was.version {
