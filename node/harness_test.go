@@ -130,6 +130,9 @@ func small(t *testing.T, cfg Config) Config {
 	if os.Getenv("COVEY_TEST_LOG") != "" {
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("on", cfg.Name)
 	}
+	if cfg.Store == 0 { // of a disk that is nearly full the fair share is nothing
+		cfg.Store = 4 << 30
+	}
 	cfg.NoMDNS, cfg.Testnet, cfg.MilliCPU = true, true, 2000
 	return cfg
 }

@@ -85,14 +85,14 @@ func New(cfg Config, run func(sink func(taskstate.RunReport)) (Runner, error)) (
 
 // know notes a task whose files are to be kept.
 func (s *Saver) know(l taskstate.Launch) *task {
-	t := &task{launch: l}
-	t.ctx, t.give = context.WithCancel(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if was := s.tasks[l.Task]; was != nil {
-		return was // it is started a second time, which nobody does
+	t := s.tasks[l.Task]
+	if t == nil { // otherwise it is started a second time, which changes nothing
+		t = &task{launch: l}
+		t.ctx, t.give = context.WithCancel(s.ctx)
+		s.tasks[l.Task] = t
 	}
-	s.tasks[l.Task] = t
 	return t
 }
 
@@ -141,7 +141,10 @@ func (s *Saver) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range lost {
-		delete(s.tasks, l.Task)
+		if t := s.tasks[l.Task]; t != nil {
+			t.give()
+			delete(s.tasks, l.Task)
+		}
 	}
 	for _, t := range over {
 		end := endOf(*t.launch.Ended)
