@@ -1,10 +1,12 @@
 package node
 
 import (
+	"fmt"
 	"os"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/worker"
+	"covey/node/api"
 	"covey/node/blob/tree"
 	"covey/node/stager"
 	"covey/taskstate"
@@ -25,7 +27,7 @@ func (n *Node) openStager() (err error) {
 			}
 			return out
 		},
-		Tell:   func(r stager.Report) { n.worker.Staged(worker.StageReport(r)) },
+		Tell:   n.staged,
 		Over:   n.jobOver,
 		Left:   n.leftBy,
 		Copies: os.Geteuid() <= 0, // the superuser may write to everything; on Windows a second name would not help
@@ -62,4 +64,15 @@ func (n *Node) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool)
 		}
 	})
 	return left, several, ok
+}
+
+// staged hears how far the inputs of a job are.
+func (n *Node) staged(r stager.Report) {
+	switch {
+	case r.NoRoom:
+		n.troubles.Set(n.self, api.TroubleNoRoom, fmt.Sprintf("job %s: %s; its tasks go elsewhere", r.Job, r.Message))
+	case r.Here:
+		n.troubles.Clear(n.self, api.TroubleNoRoom)
+	}
+	n.worker.Staged(worker.StageReport(r))
 }

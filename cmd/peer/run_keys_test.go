@@ -27,6 +27,8 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 	"run.process.dir":           {"dir", ""},
 	"run.process.shell":         {"shell", ""},
 	"run.process.script":        {"script", ""},
+	"run.process.script_name":   {"script", ""},
+	"inputs":                    {"in", ""},
 	"run.noop.duration":         {"", "a no-op runs no command; it is for measurements"},
 	"resources.cpus":            {"cpus", ""},
 	"resources.memory":          {"memory", ""},

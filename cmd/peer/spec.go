@@ -19,6 +19,7 @@ func specText(line func(k, v string), s *api.Spec) {
 	}
 	line("dir", s.Dir)
 	line("env", strings.Join(s.Env, ", "))
+	line("inputs", strings.Join(s.Inputs, ", "))
 	line("needs", needsText(s))
 	line("keeps", keepsText(s))
 	line("only on", strings.Join(s.Constraints, " and "))

@@ -24,6 +24,7 @@ type Spec struct {
 	Memory      int64            `json:"memory"` // bytes
 	Others      map[string]int64 `json:"others,omitempty"`
 	Constraints []string         `json:"constraints,omitempty"`
+	Inputs      []string         `json:"inputs,omitempty"`  // what its tasks find in their folders, by name
 	Outputs     []string         `json:"outputs,omitempty"` // which files of its tasks are kept
 	Copies      int              `json:"copies,omitempty"`  // so often, or only what they print if it names no files
 	Stdin       bool             `json:"stdin,omitempty"`   // it reads what the command that submitted it read

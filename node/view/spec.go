@@ -23,6 +23,9 @@ func specOf(j *taskstate.Job) *api.Spec {
 	if j.Saves() {
 		s.Copies = j.Copies()
 	}
+	for _, in := range j.Inputs {
+		s.Inputs = append(s.Inputs, in.Name)
+	}
 	if j.Outputs != nil {
 		s.Outputs = j.Outputs.Globs
 	}
