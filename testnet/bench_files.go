@@ -1,7 +1,6 @@
 package testnet
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,6 +220,9 @@ func RawCopy(ctx context.Context, from, to string) (out RawCopied, err error) {
 		return out, err
 	}
 	defer f.Close()
+	if info, err := os.Stat(from); err == nil && info.Size() > 0 {
+		reserve(f, info.Size()) // as stores do, for which writing is cheaper then
+	}
 	if err := rawReceive(c, f); err != nil {
 		return out, err
 	}
@@ -246,22 +248,36 @@ func rawSend(l net.Listener, path string) error {
 	return err
 }
 
+// rawReceive reads one piece while the one before is hashed and written.
 func rawReceive(c net.Conn, f *os.File) error {
-	in, buf := bufio.NewReaderSize(c, 256<<10), make([]byte, piece.Size)
-	for off := int64(0); ; {
-		n, err := io.ReadFull(in, buf)
-		if n > 0 {
-			_ = piece.Sum(buf[:n])
-			if _, err := f.WriteAt(buf[:n], off); err != nil {
-				return err
-			}
-			off += int64(n)
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	free, come := make(chan []byte, 2), make(chan []byte, 2)
+	for range cap(free) {
+		free <- make([]byte, piece.Size)
 	}
+	read := make(chan error, 1)
+	go func() {
+		defer close(come)
+		for buf := range free {
+			n, err := io.ReadFull(c, buf)
+			come <- buf[:n]
+			if err != nil {
+				read <- err
+				return
+			}
+		}
+	}()
+	var err error
+	off := int64(0)
+	for buf := range come {
+		if err == nil {
+			_ = piece.Sum(buf)
+			_, err = f.WriteAt(buf, off)
+			off += int64(len(buf))
+		}
+		free <- buf[:piece.Size]
+	}
+	if end := <-read; !errors.Is(end, io.EOF) && !errors.Is(end, io.ErrUnexpectedEOF) {
+		return errors.Join(err, end)
+	}
+	return err
 }

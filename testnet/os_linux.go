@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // childAttr puts a peer into a process group of its own, so that a terminal's Ctrl-C reaches the
@@ -27,3 +29,6 @@ func strayProcesses(word string) (out []string) {
 	}
 	return out
 }
+
+// reserve keeps room for a file, if the file system can.
+func reserve(f *os.File, n int64) { _ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, n) }
