@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -41,9 +42,21 @@ type conn struct {
 	// silent is called when a Read has waited for silentFor in vain; nil: not.
 	silent func()
 
+	readBy, writeBy deadline
+
 	// A stranger's stream: deadlines cannot be moved beyond last, and only so many bytes are read.
 	last time.Time
 	left int64
+}
+
+// deadline is one that was set.
+type deadline struct{ at atomic.Pointer[time.Time] }
+
+func (d *deadline) set(t time.Time) { d.at.Store(&t) }
+
+func (d *deadline) passed() bool {
+	t := d.at.Load()
+	return t != nil && !t.IsZero() && !time.Now().Before(*t)
 }
 
 // silentFor is how long a Read waits in vain before somebody looks whether the connection lives.
@@ -79,7 +92,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	if c.left >= 0 {
 		c.left -= int64(n)
 	}
-	err = c.explain(err)
+	err = c.explain(err, &c.readBy)
 	if c.silent != nil && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(begin) >= silentFor {
 		c.silent()
 	}
@@ -88,10 +101,10 @@ func (c *conn) Read(b []byte) (int, error) {
 
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Stream.Write(b)
-	return n, c.explain(err)
+	return n, c.explain(err, &c.writeBy)
 }
 
-func (c *conn) explain(err error) error {
+func (c *conn) explain(err error, by *deadline) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
@@ -100,8 +113,10 @@ func (c *conn) explain(err error) error {
 		return net.ErrClosed
 	default:
 	}
-	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() && !errors.As(err, new(*network.StreamError)) {
-		return os.ErrDeadlineExceeded // each transport has its own
+	// Each transport has its own; and a connection on which the other side was silent for too long
+	// ends with a timeout as well, now and ever after, and must not be taken for a deadline.
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() && by.passed() && !errors.As(err, new(*network.StreamError)) {
+		return os.ErrDeadlineExceeded
 	}
 	return gated(err)
 }
@@ -123,6 +138,24 @@ func (c *conn) capped(t time.Time) time.Time {
 	return t
 }
 
-func (c *conn) SetDeadline(t time.Time) error      { return c.Stream.SetDeadline(c.capped(t)) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.Stream.SetReadDeadline(c.capped(t)) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.Stream.SetWriteDeadline(c.capped(t)) }
+// SetDeadline is of net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	t = c.capped(t)
+	c.readBy.set(t)
+	c.writeBy.set(t)
+	return c.Stream.SetDeadline(t)
+}
+
+// SetReadDeadline is of net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	t = c.capped(t)
+	c.readBy.set(t)
+	return c.Stream.SetReadDeadline(t)
+}
+
+// SetWriteDeadline is of net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	t = c.capped(t)
+	c.writeBy.set(t)
+	return c.Stream.SetWriteDeadline(t)
+}
