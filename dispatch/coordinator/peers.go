@@ -127,7 +127,7 @@ func (r rec) is(m marks) bool { return r.marks&m != 0 }
 // idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked
 // yet.
 func (r rec) idle() bool {
-	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
+	return r.state < taskstate.Starting && r.state != taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
 }
 
 // mark adds marks to a task.
