@@ -611,14 +611,15 @@ func (c *Care) tellFull() {
 	if c.cfg.Full == nil {
 		return
 	}
-	quota := c.cfg.Store.Quota()
+	taken, quota := c.cfg.Store.Taken()
 	var sum int64
 	for _, t := range c.core.things {
 		if t.Saved != nil && t.held != NotHeld {
 			sum += t.Saved.Bytes
 		}
 	}
-	switch full := quota > 0 && sum >= quota; {
+	// Equal files of several tasks take room once, and what people put is their own affair.
+	switch full := quota > 0 && min(sum, taken) >= quota; {
 	case full == c.full:
 	case full:
 		c.full = true

@@ -21,16 +21,16 @@ func (s *Store) Lacking() (names []string) {
 	return names
 }
 
-// Quota is how many bytes of the disk are for what is kept for others.
-func (s *Store) Quota() int64 {
+// Taken is how many bytes of the disk are taken by what may not go, and how many are for what is
+// kept for others.
+func (s *Store) Taken() (taken, quota int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shelf.quota
+	return s.shelf.bytes - s.shelf.loose, s.shelf.quota
 }
 
 // Tight tells whether nine tenths of the quota are taken by what may not go.
 func (s *Store) Tight() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shelf.quota > 0 && s.shelf.bytes-s.shelf.loose >= s.shelf.quota/10*9
+	taken, quota := s.Taken()
+	return quota > 0 && taken >= quota/10*9
 }
