@@ -29,6 +29,7 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakPuppet:    "I8",
 		stack.BreakNoWake:    "I1",
 		stack.BreakStillCut:  "I5",
+		stack.BreakLoseFiles: "I16",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

@@ -151,5 +151,7 @@ func addStats(sum *stack.Stats, o stack.Stats) {
 	sum.Liars += o.Liars
 	sum.Pretenders += o.Pretenders
 	sum.Heals += o.Heals
+	sum.Saved += o.Saved
+	sum.Copies += o.Copies
 	sum.Slowest = max(sum.Slowest, o.Slowest)
 }

@@ -20,6 +20,7 @@ const (
 	BreakPuppet    Break = "puppet"     // I8: such a one is named as the coordinator
 	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
 	BreakStillCut  Break = "still-cut"  // I5: what was cut stays so for a while when it is said to heal
+	BreakLoseFiles Break = "lose-files" // I16: nobody has what tasks left when the faults are over
 )
 
 // shows names the fault without which a break changes nothing: lives with that break have more of

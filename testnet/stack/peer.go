@@ -152,7 +152,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 		return nil, err
 	}
 	cfg := node.Config{
-		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, NoMDNS: true, Testnet: true,
+		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, Store: p.store(), NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
 			Sockets: l.machine, API: listener, Room: p.room,
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },

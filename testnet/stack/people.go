@@ -180,6 +180,7 @@ func (c *client) newJob() *work {
 		j.Unreachable.ReplaceAfter = [...]int64{1, 1000, 10_000}[c.rng.IntN(3)]
 	}
 	j.Parallel = [...]int{0, 0, 0, 2}[c.rng.IntN(4)]
+	drawFiles(c.rng, &j)
 	jobfile.Defaults(&j)
 	w := &work{job: j}
 	d := &c.w.people

@@ -19,6 +19,9 @@ const restWithin = 90 * time.Second
 // rest waits until all peers agree and nothing is left to do (I1, I5, I7), and has them say so.
 func (w *world) rest() {
 	begin := w.now()
+	if w.cfg.Break == BreakLoseFiles {
+		w.at(begin+restWithin/9, w.loseFiles)
+	}
 	person := begin + restWithin/3
 	why := "?"
 	for why != "" && w.now() < max(begin, w.check.lastStart())+restWithin && !w.broken() {
@@ -33,7 +36,11 @@ func (w *world) rest() {
 		return
 	}
 	if why != "" {
-		w.fail("I1", "%v after the last fault not all is at rest: %s", w.now()-begin, why)
+		rule := "I1"
+		if w.scarce() == why {
+			rule = "I16"
+		}
+		w.fail(rule, "%v after the last fault not all is at rest: %s", w.now()-begin, why)
 		return
 	}
 	w.tellf("-- at rest")
@@ -94,7 +101,10 @@ func (w *world) unrest() string {
 			return fmt.Sprintf("%s and %s do not agree: %s", w.peers[0].name, p.name, why)
 		}
 	}
-	return unequal(up, first)
+	if why := unequal(up, first); why != "" {
+		return why
+	}
+	return w.scarce()
 }
 
 // unready says what a peer lacks to be whole again: it sees all that are not down, and a
@@ -205,8 +215,11 @@ func (w *world) ends() {
 			continue
 		}
 		for _, t := range ts.Tasks {
+			if t.Output != nil {
+				w.count(func(s *Stats) { s.Saved++; s.Copies += t.Output.Copies })
+			}
 			want, exit := "complete", exitOf(taskstate.Task(j.job.ID, t.Slot, 1))
-			if exit != 0 {
+			if exit != 0 || leavesNothing(&j.job, taskstate.Task(j.job.ID, t.Slot, 1)) {
 				want = "failed"
 			}
 			if t.State == want && t.ExitCode != nil && *t.ExitCode == exit {

@@ -75,6 +75,11 @@ func (r *runner) Start(l taskstate.Launch) {
 	}
 	p := r.l.p
 	x := &proc{p: p, launch: l, since: p.w.now(), by: r}
+	if l.Job.Saves() {
+		if err := r.l.writes(l.Task); err != nil {
+			p.w.tellf("%s cannot write its files: %v", l.Task, err)
+		}
+	}
 	p.mu.Lock()
 	p.procs[l.Task] = x
 	p.begun[l.Task] = true

@@ -56,6 +56,7 @@ type Stats struct {
 	Damages                              int           // to what disks held
 	Pretenders                           int           // liars that held no seat
 	Liars                                int           // peers whose keys were in bad hands for a while
+	Saved, Copies                        int           // tasks of which files are kept, and how often
 	Heals                                int           // of cuts, with nothing else broken for a while
 	Slowest                              time.Duration // from the end of the faults until all were at rest
 }
