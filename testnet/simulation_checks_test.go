@@ -45,6 +45,14 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakRestartOften:  "I15",
 		sim.BreakRunAgain:      "I4",
 		sim.BreakDropSaving:    "I4",
+		sim.BreakSilentSave:    "I10",
+		sim.BreakEmptyWord:     "I16",
+		sim.BreakNoCopies:      "I16",
+		sim.BreakForgetful:     "I16",
+		sim.BreakBelieve:       "I17",
+		sim.BreakNoInputs:      "I17",
+		sim.BreakOverfill:      "I18",
+		sim.BreakEvictLeased:   "I18",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -42,10 +42,16 @@ const (
 	BreakRestartFast  Break = "restart-fast"  // I15: nothing waits for its delay
 	BreakRestartOften Break = "restart-often" // I15: nothing ever used up its attempts
 
-	BreakRunAgain   Break = "run-again"   // I4: a peer that starts again runs what it was saving
-	BreakDropSaving Break = "drop-saving" // I4: a peer that starts again gives up what it was saving
-	BreakSilentSave Break = "silent-save" // I10: what is being saved counts as running
-	BreakOverfill   Break = "overfill"    // I18: a store takes more than its quota
+	BreakRunAgain    Break = "run-again"    // I4: a peer that starts again runs what it was saving
+	BreakDropSaving  Break = "drop-saving"  // I4: a peer that starts again gives up what it was saving
+	BreakSilentSave  Break = "silent-save"  // I10: what is being saved counts as running
+	BreakEmptyWord   Break = "empty-word"   // I16: peers are named as keepers that never said so
+	BreakNoCopies    Break = "no-copies"    // I16: nobody is named as a keeper but the maker
+	BreakForgetful   Break = "forgetful"    // I16: what the ledger says is kept is let go of
+	BreakBelieve     Break = "believe"      // I17: what comes is not checked
+	BreakNoInputs    Break = "no-inputs"    // I17: inputs are said to be here that are not
+	BreakOverfill    Break = "overfill"     // I18: a store takes more than its quota
+	BreakEvictLeased Break = "evict-leased" // I18: a store removes what somebody reads
 )
 
 // misread is the spec as it comes to be decided, if something is made wrong on purpose.

@@ -68,6 +68,7 @@ func (c *check) tick() {
 	c.idle()
 	c.kept()
 	c.room()
+	c.quotas()
 	c.w.after(time.Second, c.tick)
 }
 

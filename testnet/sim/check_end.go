@@ -19,6 +19,8 @@ const (
 	stallFor    = time.Minute // and nothing is decided meanwhile …
 	everWithin  = time.Hour   // … but this is too long, however busy they are
 	restFor     = 30 * time.Second
+
+	copiesWithin = 20 * time.Minute // a keeper that is dead for good counts for ten
 )
 
 // settle is what happens after the faults: tables become equal, then all jobs end, then everything
@@ -60,7 +62,7 @@ func (c *check) level() {
 				c.w.load.endAll()
 				c.await(endsWithin, "I1", func() string { return c.unfinished(true) }, func() {
 					c.w.tracef("-- all jobs have ended")
-					c.w.after(restFor, c.rest)
+					c.await(copiesWithin, "I16", c.scarce, func() { c.w.after(restFor, c.rest) })
 				})
 			})
 		})

@@ -183,7 +183,7 @@ func (c *check) keptBy(p *peer) {
 		if _, ok := c.given[id]; !ok {
 			c.given[id] = w.now()
 		}
-		if _, cancelled := c.cancels[id.Job]; cancelled || c.starts[id] != nil || w.load.byID[id.Job].job.Unreachable.Wait {
+		if _, cancelled := c.cancels[id.Job]; cancelled || c.starts[id] != nil || len(w.load.byID[id.Job].job.Inputs) > 0 || w.load.byID[id.Job].job.Unreachable.Wait {
 			continue
 		}
 		if d := w.now() - max(c.keeping[p], c.given[id]); d > keepsAtMost {

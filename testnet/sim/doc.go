@@ -8,7 +8,8 @@
 // matter.
 //
 // What is real: coordinator.Core, worker.Core, ledger.State and Replica, taskstate.Table,
-// digest.Store, placement, and the encodings of frames, batches and snapshots. What is played: raft
+// digest.Store, placement, care.Core and keep.Search, and the encodings of frames, batches and
+// snapshots. What is played: files and their transfer, in two lives of three, and raft
 // (a log with elections, lost and late proposals), memberlist (views that doubt and bury), gossip
 // (a topic that loses, repeats and delays), streams, the session's shells, runners and their
 // processes.

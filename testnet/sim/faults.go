@@ -50,6 +50,9 @@ func faultKinds() []fault {
 func (w *world) faults() {
 	mean := pick(w, 2, 4, 8, 16, 30) * 1000
 	kinds := faultKinds()
+	if w.withFiles {
+		kinds = append(kinds, fault{"rot", 4, (*world).rot})
+	}
 	if w.chance(0.3) {
 		w.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = kinds[:w.between(1, 4)]

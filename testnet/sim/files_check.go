@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
+	"covey/dispatch/ledger"
+	"covey/node/blob/piece"
 	"covey/taskstate"
 )
 
@@ -67,12 +70,18 @@ func (c *check) takesUp(l *life, t *taskstate.Launch) {
 // brokenOff takes note of a task whose being saved somebody ends.
 func (c *check) brokenOff(id taskstate.TaskID) { c.files.broken[id] = true }
 
-// runsAgain is I4: what was being saved is not run again, unless its peer was given up, or its end
+// runsAgain is I17 for inputs: they are here. And it is I4: what was being saved is not run again, unless its peer was given up, or its end
 // is one that asks for it.
 func (c *check) runsAgain(l *life, t taskstate.TaskID) {
+	if j := c.w.load.byID[t.Job]; j != nil && len(j.job.Inputs) > 0 && !l.p.staged[t.Job] {
+		c.w.fail("I17", "%s starts %s, and its inputs are not here", l.p.id, t)
+	}
 	for _, o := range c.slots[slotOf(t)] {
 		other := o.launch.Task
 		x, p := c.files.told[other], o.p
+		if other.Attempt > t.Attempt { // this one was given up, and its peer has not heard of it
+			continue
+		}
 		if x == nil || c.files.broken[other] || c.restarts.wantedAfter(t) {
 			continue
 		}
@@ -88,9 +97,12 @@ func (c *check) runsAgain(l *life, t taskstate.TaskID) {
 	}
 }
 
-// saved hears how the saver ends a task.
-func (c *check) saved(s *saving, rep *taskstate.RunReport) {
-	c.outcomes[rep.Task] = *rep
+// saved hears how the saver ends a task. What a peer with an old journal saves again after that was
+// decided changes nothing.
+func (c *check) saved(rep *taskstate.RunReport) {
+	if _, decided := c.files.ends[rep.Task]; !decided {
+		c.outcomes[rep.Task] = *rep
+	}
 }
 
 // startsWithin is how long a worker may take to start what it has room for.
@@ -135,8 +147,11 @@ func (c *check) couldStart(p *peer) bool {
 			continue
 		}
 		j := c.w.load.byID[id.Job]
-		if j == nil || !j.job.Resources.Fits(free) || len(j.job.Inputs) > 0 {
+		switch {
+		case j == nil || !j.job.Resources.Fits(free):
 			return false
+		case len(j.job.Inputs) > 0: // others pass it
+			continue
 		}
 		waits++
 	}
@@ -199,4 +214,105 @@ func (c *check) forgets(id taskstate.TaskID) bool {
 	}
 	at := rec.Slot(id.Slot)
 	return at.Attempt != id.Attempt || at.Final != nil && at.Final.Saved == nil
+}
+
+// able lists the peers that could keep a copy: what may change that is looked at again later.
+func (c *check) able(l *life, bytes int64) (out []*peer) {
+	for _, id := range l.others() {
+		if p := c.w.byID[id]; c.keeps(l, p, bytes, c.w.now()-time.Minute) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// keeps tells whether a peer that others can talk with has had room for so much, with nothing the
+// matter since a moment.
+func (c *check) keeps(l *life, p *peer, bytes int64, since time.Duration) bool {
+	m, in := c.w.quorum.truth.Member(p.id)
+	return in && m.In() && p.life != nil && p.pains == 0 && p.trouble < since && l.p.pains == 0 && l.p.trouble < since &&
+		l.shy[p.id] < since && p.files.quota > 1<<39 && c.w.net.both(l.p, p) && p.life.fetching < 3
+}
+
+// owed is I16 as a maker decides: there are as many copies as peers were able to keep one, up to
+// what is wanted, unless as many as may be asked said no.
+func (c *check) owed(s *saving, saved *taskstate.Saved, no int) {
+	able := 0
+	for _, p := range s.search.able {
+		if c.keeps(s.l, p, saved.Bytes, s.since-time.Minute) {
+			able++
+		}
+	}
+	if want := min(saved.Keep, 1+able); len(saved.Keepers) < want && no == 0 {
+		c.w.fail("I16", "%s lets %s end with copies on %v, and %d peers could keep one, of %d that are wanted", s.l.p.id, s.launch.Task, saved.Keepers, 1+able, saved.Keep)
+	}
+}
+
+// evicted is I16 and I18 for what a store removes: nobody reads it, and it is not the last copy of
+// what the ledger says is kept.
+func (c *check) evicted(p *peer, id taskstate.TaskID, leased bool) {
+	if leased {
+		c.w.fail("I18", "%s removes what %s left, and somebody reads it", p.id, id)
+	}
+	if c.forgets(id) {
+		return
+	}
+	for _, o := range c.w.peers {
+		if t := o.files.of[id]; o != p && !o.gone && t != nil && t.pinned && t.is == t.root {
+			return
+		}
+	}
+	if t := p.files.of[id]; t.is == t.root && !t.damaged {
+		c.w.fail("I16", "%s removes the last copy of what %s left", p.id, id)
+	}
+}
+
+// got is I17: what somebody got is what the task left.
+func (c *check) got(p *peer, id taskstate.TaskID) {
+	if t := p.files.of[id]; t != nil && t.is != piece.Sum([]byte(id.String())) && t.hurt == 0 {
+		c.w.fail("I17", "%s got what %s left, and it is something else", p.id, id)
+	}
+}
+
+// quotas is I18: what is kept for others keeps to the quota.
+func (c *check) quotas() {
+	for _, p := range c.w.peers {
+		if sum := p.files.kept(); sum > p.files.quota && c.w.withFiles {
+			c.w.fail("I18", "%s keeps %d bytes for others, and its quota is %d", p.id, sum, p.files.quota)
+		}
+	}
+}
+
+// scarce tells what has fewer copies than it could have, once nothing hurts any more.
+func (c *check) scarce() string {
+	w := c.w
+	able := 0
+	for _, p := range w.peers {
+		m, in := w.quorum.truth.Member(p.id)
+		if in && m.In() && p.life != nil && p.files.quota > 1<<39 && m.Availability != ledger.AvailDrain {
+			able++
+		}
+	}
+	for _, j := range w.load.jobs {
+		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok {
+			continue
+		}
+		for id, s := range rec.Saved() {
+			n, right := 0, false
+			for _, p := range w.peers {
+				if named(s, p.id) && !p.gone && !p.files.has(id) && p.files.quota < 1<<39 {
+					n++ // its disk went, and it has no room any more: the others count on it
+				}
+				if t := p.files.of[id]; !p.gone && t != nil && t.pinned && !t.damaged {
+					n++
+					right = right || t.is == t.root
+				}
+			}
+			if right && n < min(s.Keep, able) {
+				return fmt.Sprintf("%s is to be kept %d times, %d peers could, and %d do: %+v", id, s.Keep, able, n, s)
+			}
+		}
+	}
+	return ""
 }

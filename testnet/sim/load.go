@@ -28,6 +28,7 @@ type work struct {
 	job       taskstate.Job
 	long      bool
 	giant     bool
+	asked     time.Duration // when it was handed in first
 	acked     bool
 	ackedAt   time.Duration
 	cancelled bool            // acknowledged
@@ -56,6 +57,9 @@ func (d *load) begin() {
 	d.w.after(2*time.Second, d.submit)
 	d.w.after(4*time.Second, d.wish)
 	d.w.after(6*time.Second, d.whim)
+	if d.w.withFiles {
+		d.w.after(8*time.Second, d.get)
+	}
 	if d.w.cfg.Seed%7 == 3 {
 		d.w.after(2*time.Second, d.small)
 	}
@@ -129,6 +133,7 @@ func (d *load) put(j *work) {
 	}
 	d.jobs = append(d.jobs, j)
 	d.byID[j.job.ID] = j
+	j.asked = w.now()
 	w.stats.Jobs++
 	d.ask(&request{job: j, cmd: func() ledger.Command {
 		job := j.job

@@ -152,5 +152,5 @@ func (d *load) policies(j *work) {
 
 // particular tells whether the job's tasks may wait although there is room.
 func (j *work) particular() bool {
-	return j.keeps() || j.retried || len(j.job.Constraints) > 0 || j.job.Restart != nil || j.job.Delay > 0
+	return j.keeps() || j.retried || len(j.job.Inputs) > 0 || len(j.job.Constraints) > 0 || j.job.Restart != nil || j.job.Delay > 0
 }

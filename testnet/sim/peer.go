@@ -45,6 +45,7 @@ type peer struct {
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
 	left     map[taskstate.TaskID]*left               // what they left in their folders
+	staged   map[taskstate.JobID]bool                 // whose inputs are here
 	files    fileDisk
 
 	started time.Duration // when it last started a task
@@ -118,6 +119,9 @@ type life struct {
 	journal  journalWriter
 	stopping bool
 	saving   map[taskstate.TaskID]*saving
+	shy      map[taskstate.PeerID]time.Duration // until when peers are not asked to keep something
+	reading  map[taskstate.TaskID]int           // what is given to others
+	fetching int
 
 	leading *leadership
 	term    *term
@@ -162,6 +166,7 @@ func (p *peer) boot() {
 	l := &life{
 		w: w, p: p, n: p.lives, replica: ledger.NewReplica(), digest: digest.NewStore(0), views: make([]view, len(w.peers)),
 		seen: map[taskstate.TaskID]taskstate.Status{}, links: map[*link]uint64{}, saving: map[taskstate.TaskID]*saving{},
+		shy: map[taskstate.PeerID]time.Duration{}, reading: map[taskstate.TaskID]int{},
 	}
 	l.book = w.chance(0.5)
 	if p.copy != nil && w.chance(0.7) {
@@ -195,6 +200,7 @@ func (p *peer) boot() {
 	l.rebooted = rebooted
 	l.work()
 	l.live()
+	l.careFor()
 	l.client.next()
 }
 
@@ -258,6 +264,7 @@ func (p *peer) kill(power bool) {
 	w := p.w
 	w.tracef("%s dies (power %t)", p.id, power)
 	l.journal.crash()
+	clear(p.files.coming)
 	p.unshow()
 	l.dead, p.life, p.off = true, nil, power
 	p.frozen = 0

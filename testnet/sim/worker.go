@@ -27,6 +27,8 @@ func (p workerPorts) Start(launch taskstate.Launch) { p.l.start(launch) }
 
 func (p workerPorts) Halt(s session.Stop) { p.l.halt(s) }
 
+func (p workerPorts) Stage(job *taskstate.Job) { p.l.stage(job) }
+
 func (p workerPorts) Retired(n uint64) { p.l.digest.Retire(p.l.p.id, string(p.l.p.inc), n) }
 
 func (p workerPorts) Wake(at time.Time) {

@@ -70,6 +70,11 @@ func (w *workerCore) Ran(now time.Time, r ...taskstate.RunReport) {
 	w.step(worker.Ran{Reports: r}, now)
 }
 
+// Staged tells how far the inputs of a job are.
+func (w *workerCore) Staged(r worker.StageReport, now time.Time) {
+	w.step(worker.Staged{Reports: []worker.StageReport{r}}, now)
+}
+
 // Saved tells that the last transaction is on disk.
 func (w *workerCore) Saved(now time.Time) { w.step(worker.Saved{}, now) }
 
@@ -106,6 +111,8 @@ func (w *workerCore) step(ev worker.Event, now time.Time) {
 			w.ports.Publish(e.Envelopes)
 		case worker.Start:
 			w.ports.Start(e.Launch)
+		case worker.Stage:
+			w.ports.Stage(e.Job)
 		case worker.Halt:
 			w.ports.Halt(e.Stop)
 		}

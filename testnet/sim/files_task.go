@@ -1,9 +1,9 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
+	"covey/dispatch/worker"
 	"covey/node/blob/piece"
 	"covey/taskstate"
 )
@@ -25,6 +25,7 @@ type saving struct {
 	saved   *taskstate.Saved    // collected: safe on this disk
 	stopped bool
 	since   time.Duration
+	search  search
 }
 
 // leaves puts what a process left into its folder. How much it is follows from the slot, so that
@@ -119,7 +120,7 @@ func (s *saving) collect() {
 		s.over(rep)
 		return
 	}
-	s.over(rep)
+	s.copied(rep, copies)
 }
 
 // stop breaks off saving: a task that had failed by itself has failed, any other is shut down.
@@ -148,8 +149,11 @@ func (s *saving) stop(why taskstate.Reason) {
 func (s *saving) over(rep taskstate.RunReport) {
 	l := s.l
 	delete(l.saving, s.launch.Task)
+	for _, id := range sortedPeers(s.search.asks) {
+		s.search.asks[id].drop()
+	}
 	rep.At = l.p.wall().UnixMilli()
-	l.w.check.saved(s, &rep)
+	l.w.check.saved(&rep)
 	l.ran(rep)
 }
 
@@ -159,8 +163,7 @@ func (l *life) beingSaved() []taskstate.TaskID {
 	for id := range l.saving {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, taskstate.TaskID.Compare)
-	return ids
+	return sorted(ids)
 }
 
 // loseEnds is a power cut that takes what the supervisor had noted of the ends of processes, a
@@ -171,4 +174,48 @@ func (p *peer) loseEnds(l *life) {
 			delete(p.reports, id)
 		}
 	}
+}
+
+// stage brings the inputs of a job here, as node/stager does: from whoever submitted it, or has
+// them by now, as far as there is room.
+func (l *life) stage(job *taskstate.Job) {
+	w := l.w
+	say := func(r worker.StageReport) {
+		r.Job, r.Version = job.ID, job.Version
+		l.worker.Staged(r, l.p.wall())
+		l.renew()
+	}
+	var look func()
+	look = func() {
+		switch {
+		case l.p.staged[job.ID] || w.cfg.Break == BreakNoInputs:
+			say(worker.StageReport{Here: true})
+		case !w.calm && w.chance(0.02):
+			say(worker.StageReport{NoRoom: true, Message: "no room"})
+		case !l.finds(job):
+			say(worker.StageReport{Message: "only " + job.Submitter + " has them"})
+			l.after(w.ms(500, 3000), look)
+		default:
+			l.after(w.ms(0, 4000), func() {
+				l.p.staged[job.ID] = true
+				say(worker.StageReport{Here: true})
+			})
+		}
+	}
+	l.after(w.ms(0, 100), look)
+}
+
+// finds tells whether somebody who can be reached has the inputs of a job. When the faults are over
+// and whoever submitted it has lost them, a person brings them again.
+func (l *life) finds(job *taskstate.Job) bool {
+	for _, p := range l.w.peers {
+		lost := p.gone || l.w.load.byID[job.ID].asked < p.files.since
+		if p.id == job.Submitter && lost && l.w.calm {
+			return true
+		}
+		if has := p.staged[job.ID] || p.id == job.Submitter && !lost; has && p.life != nil && p.frozen <= l.w.now() && l.w.net.both(l.p, p) {
+			return true
+		}
+	}
+	return false
 }
