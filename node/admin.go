@@ -35,7 +35,7 @@ func (n *Node) leave(ctx context.Context) error {
 	if n.view.AskCluster(ctx, "") == nil {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
-	if err := n.handOver(ctx); err != nil {
+	if err := n.files.handOver(ctx); err != nil {
 		return err
 	}
 	// The worker first: one that still looks for a session would register again.

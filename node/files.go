@@ -1,17 +1,25 @@
 package node
 
 import (
+	"log/slog"
 	"slices"
+	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/blob/piece"
 	"covey/node/blob/store"
+	"covey/node/calls"
+	"covey/node/care"
 	"covey/node/files"
 	"covey/node/keep"
 	"covey/node/saver"
+	"covey/node/stager"
+	"covey/node/troubles"
 	"covey/node/view"
+	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -19,31 +27,61 @@ import (
 // filesFolder is where files are, in the data folder.
 const filesFolder = "blobs"
 
-// openFiles opens the store of files, and what people do with it.
-func (n *Node) openFiles() (err error) {
-	dir := n.folder.path(filesFolder)
-	quota := max(0, n.cfg.Store)
-	if n.cfg.Store == 0 { // nobody said how much
-		quota = -1
-	}
-	if n.blobs, err = store.Open(dir, store.Config{Quota: quota, Now: n.cfg.Now, Log: n.log}); err != nil {
-		return api.Errorf(api.Failed, "%v", err)
-	}
-	if err = n.openStager(); err != nil {
-		return api.Errorf(api.Failed, "%v", err)
-	}
-	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Jobs: n.filesOfJobs, Now: n.cfg.Now, Log: n.log})
-	n.care = newCare(n)
-	return nil
+// jobFiles owns the store of files, and all that moves them for people and for jobs: what people
+// put and get, what brings inputs to the tasks that run here, and what keeps and looks after what
+// tasks leave. The node opens it, runs its parts and closes it.
+type jobFiles struct {
+	self    taskstate.PeerID
+	folder  *folder
+	quota   int64 // Config.Store
+	host    *p2p.Host
+	members *membership.Membership
+	roster  *admission.Roster
+	replica *ledger.Replica
+	who     *view.Names
+	level   func() bool // this peer's copy of the ledger can be believed when it does not know a job
+	worker  func() *worker.Loop
+	line    func() *calls.Line
+	wrong   *troubles.Troubles
+	now     func() time.Time
+	log     *slog.Logger
+
+	store  *store.Store   // files that people put here, and copies for others
+	stager *stager.Stager // inputs of tasks that run here
+	put    *files.Files
+	care   *care.Care
 }
 
-// saving is what keeps what tasks leave: it stands between the worker and what runs tasks.
-func (n *Node) saving(run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
+// openFiles opens the store of files, and what rests on it.
+func openFiles(n *Node) (f *jobFiles, err error) {
+	f = &jobFiles{
+		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, replica: n.replica, who: n.view.Who,
+		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker }, line: func() *calls.Line { return n.line },
+		wrong: &n.troubles, now: n.cfg.Now, log: n.log,
+	}
+	quota := max(0, f.quota)
+	if f.quota == 0 { // nobody said how much
+		quota = -1
+	}
+	dir := f.folder.path(filesFolder)
+	if f.store, err = store.Open(dir, store.Config{Quota: quota, Now: f.now, Log: f.log}); err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	if err = f.openStager(); err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	f.put = files.New(files.Config{Store: f.store, Dir: dir, Net: f.host, Self: f.self, Members: f.others, Jobs: f.ofJobs, Now: f.now, Log: f.log})
+	f.openCare()
+	return f, nil
+}
+
+// saving is what keeps what tasks leave: it stands between the worker, which is the sink, and what
+// runs tasks.
+func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
 	s, err := saver.New(saver.Config{
-		Self: n.self, Dir: TasksFolder(n.folder.dir), Net: n.host, Name: n.view.Who.Name, Log: n.log,
-		Sink:   func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
-		Store:  func() *store.Store { return n.blobs },
-		Others: n.mayKeep,
+		Self: f.self, Dir: TasksFolder(f.folder.dir), Net: f.host, Name: f.who.Name, Log: f.log, Sink: sink,
+		Store:  func() *store.Store { return f.store },
+		Others: f.mayKeep,
 	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
 	if err != nil {
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
@@ -52,9 +90,9 @@ func (n *Node) saving(run func(sink func(taskstate.RunReport)) (Runner, error)) 
 }
 
 // mayKeep are the other members that are here, but for those that are drained.
-func (n *Node) mayKeep() (here []taskstate.PeerID) {
-	for id, p := range n.keepers() {
-		if v := n.members.View().Verdict(id); id != n.self && v == membership.Alive && !p.Drained {
+func (f *jobFiles) mayKeep() (here []taskstate.PeerID) {
+	for id, p := range f.keepers() {
+		if v := f.members.View().Verdict(id); id != f.self && v == membership.Alive && !p.Drained {
 			here = append(here, id)
 		}
 	}
@@ -63,9 +101,9 @@ func (n *Node) mayKeep() (here []taskstate.PeerID) {
 
 // outputSafe tells whether all that a task was to leave is in the store for good, so that the folder
 // it worked in is needed no more.
-func (n *Node) outputSafe(id taskstate.TaskID) bool {
+func (f *jobFiles) outputSafe(id taskstate.TaskID) bool {
 	var saved *taskstate.Saved
-	n.replica.Read(func(s *ledger.State) {
+	f.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id.Job)
 		if !ok || j.Job().Outputs == nil || id.Slot > j.Slots() {
 			return
@@ -77,36 +115,29 @@ func (n *Node) outputSafe(id taskstate.TaskID) bool {
 	if saved == nil || saved.Root.IsZero() {
 		return false
 	}
-	p, ok := n.blobs.PinNamed(keep.PinName(id))
+	p, ok := f.store.PinNamed(keep.PinName(id))
 	if !ok || !p.Until.IsZero() || !slices.Contains(p.Roots, saved.Root) {
 		return false
 	}
-	return !slices.ContainsFunc(p.Roots, func(r piece.Root) bool { return !n.blobs.Have(r).Whole })
+	return !slices.ContainsFunc(p.Roots, func(r piece.Root) bool { return !f.store.Have(r).Whole })
 }
 
 // serveKeeping keeps for other members what tasks left with them.
-func (n *Node) serveKeeping() *keep.Server {
-	return keep.Serve(n.host, keep.ServerConfig{
-		Self: n.self, Net: n.host, Store: n.blobs, Stores: n.cfg.Store >= 0, Admitted: n.roster.Admitted, Now: n.cfg.Now, Log: n.log,
+func (f *jobFiles) serveKeeping() *keep.Server {
+	return keep.Serve(f.host, keep.ServerConfig{
+		Self: f.self, Net: f.host, Store: f.store, Stores: f.quota >= 0, Admitted: f.roster.Admitted, Now: f.now, Log: f.log,
 	})
 }
 
-// holders are those who may have files.
-type holders struct {
-	self    taskstate.PeerID
-	members *membership.Membership
-	roster  *admission.Roster
-	who     *view.Names
-}
-
-func (h holders) others() (others []files.Member) {
-	seen := h.members.View()
-	for _, p := range h.roster.All() {
-		if p.Peer == h.self || !h.roster.Admitted(p.Peer) {
+// others are the other members, who may have files.
+func (f *jobFiles) others() (others []files.Member) {
+	seen := f.members.View()
+	for _, p := range f.roster.All() {
+		if p.Peer == f.self || !f.roster.Admitted(p.Peer) {
 			continue
 		}
 		m, met := seen.Get(p.Peer)
-		others = append(others, files.Member{ID: p.Peer, Name: h.who.Name(p.Peer), Here: met && m.Verdict != membership.Dead})
+		others = append(others, files.Member{ID: p.Peer, Name: f.who.Name(p.Peer), Here: met && m.Verdict != membership.Dead})
 	}
 	return others
 }

@@ -17,30 +17,29 @@ import (
 const inputsFolder = "inputs"
 
 // openStager makes what brings inputs to the tasks that run here.
-func (n *Node) openStager() (err error) {
-	others := holders{n.self, n.members, n.roster, n.view.Who}.others
-	n.stager, err = stager.New(stager.Config{
-		Store: n.blobs, Dir: n.folder.path(inputsFolder), Net: n.host, Self: n.self, Log: n.log,
+func (f *jobFiles) openStager() (err error) {
+	f.stager, err = stager.New(stager.Config{
+		Store: f.store, Dir: f.folder.path(inputsFolder), Net: f.host, Self: f.self, Log: f.log,
 		Members: func() (out []stager.Member) {
-			for _, m := range others() {
+			for _, m := range f.others() {
 				out = append(out, stager.Member(m))
 			}
 			return out
 		},
-		Tell:   n.staged,
-		Over:   n.jobOver,
-		Left:   n.leftBy,
+		Tell:   f.staged,
+		Over:   f.jobOver,
+		Left:   f.leftBy,
 		Copies: os.Geteuid() <= 0, // the superuser may write to everything; on Windows a second name would not help
 	})
 	return err
 }
 
 // jobOver implements stager.Config.Over.
-func (n *Node) jobOver(id taskstate.JobID) (over, known bool) {
-	if !n.keeper.Level() {
+func (f *jobFiles) jobOver(id taskstate.JobID) (over, known bool) {
+	if !f.level() {
 		return false, true // nobody can tell
 	}
-	n.replica.Read(func(s *ledger.State) {
+	f.replica.Read(func(s *ledger.State) {
 		var j *ledger.JobRecord
 		if j, known = s.Job(id); known {
 			_, over = j.Ended()
@@ -50,8 +49,8 @@ func (n *Node) jobOver(id taskstate.JobID) (over, known bool) {
 }
 
 // leftBy implements stager.Config.Left.
-func (n *Node) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool) {
-	n.replica.Read(func(s *ledger.State) {
+func (f *jobFiles) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool) {
+	f.replica.Read(func(s *ledger.State) {
 		j, known := s.Job(id)
 		if !known || j.State() != taskstate.Complete {
 			return
@@ -67,12 +66,12 @@ func (n *Node) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool)
 }
 
 // staged hears how far the inputs of a job are.
-func (n *Node) staged(r stager.Report) {
+func (f *jobFiles) staged(r stager.Report) {
 	switch {
 	case r.NoRoom:
-		n.troubles.Set(n.self, api.TroubleNoRoom, fmt.Sprintf("job %s: %s; its tasks go elsewhere", r.Job, r.Message))
+		f.wrong.Set(f.self, api.TroubleNoRoom, fmt.Sprintf("job %s: %s; its tasks go elsewhere", r.Job, r.Message))
 	case r.Here:
-		n.troubles.Clear(n.self, api.TroubleNoRoom)
+		f.wrong.Clear(f.self, api.TroubleNoRoom)
 	}
-	n.worker.Staged(worker.StageReport(r))
+	f.worker().Staged(worker.StageReport(r))
 }

@@ -14,33 +14,33 @@ import (
 	"covey/taskstate"
 )
 
-// newCare makes what looks after the files that are kept here.
-func newCare(n *Node) *care.Care {
-	return care.New(care.Config{
-		Self: n.self, Store: n.blobs, Net: n.host, Replica: n.replica, Current: n.keeper.Level, Peers: n.keepers,
+// openCare makes what looks after the files that are kept here.
+func (f *jobFiles) openCare() {
+	f.care = care.New(care.Config{
+		Self: f.self, Store: f.store, Net: f.host, Replica: f.replica, Current: f.level, Peers: f.keepers,
 		Tell: func(ctx context.Context, k ledger.Kept) error {
-			r, err := n.line.Decide(ctx, calls.Call{Kept: &k})
+			r, err := f.line().Decide(ctx, calls.Call{Kept: &k})
 			if err == nil && k.Not && r.Partly > 0 {
 				return errors.New("its copy is needed")
 			}
 			return err
 		},
-		Full: n.storeChanged, Now: n.cfg.Now, Log: n.log,
+		Full: f.storeChanged, Now: f.now, Log: f.log,
 	})
 }
 
 // keepers are the members, as far as they may keep files for jobs.
-func (n *Node) keepers() map[taskstate.PeerID]care.Peer {
+func (f *jobFiles) keepers() map[taskstate.PeerID]care.Peer {
 	out := map[taskstate.PeerID]care.Peer{}
-	seen := n.members.View()
-	for _, e := range n.roster.All() {
-		if !n.roster.Admitted(e.Peer) {
+	seen := f.members.View()
+	for _, e := range f.roster.All() {
+		if !f.roster.Admitted(e.Peer) {
 			continue
 		}
 		m, met := seen.Get(e.Peer)
-		out[e.Peer] = care.Peer{Here: e.Peer == n.self || met && m.Verdict != membership.Dead, Since: m.Since}
+		out[e.Peer] = care.Peer{Here: e.Peer == f.self || met && m.Verdict != membership.Dead, Since: m.Since}
 	}
-	n.replica.Read(func(s *ledger.State) {
+	f.replica.Read(func(s *ledger.State) {
 		for id, p := range out {
 			if m, ok := s.Member(id); ok && m.Availability == ledger.AvailDrain {
 				p.Drained = true
@@ -52,21 +52,21 @@ func (n *Node) keepers() map[taskstate.PeerID]care.Peer {
 }
 
 // storeChanged has this peer take no tasks while what is left to keep here has no room, and says so.
-func (n *Node) storeChanged(err error) {
-	n.worker.Refrain(api.TroubleStoreFull, err)
+func (f *jobFiles) storeChanged(err error) {
+	f.worker().Refrain(api.TroubleStoreFull, err)
 	if err == nil {
-		n.troubles.Clear(n.self, api.TroubleStoreFull)
+		f.wrong.Clear(f.self, api.TroubleStoreFull)
 		return
 	}
 	text := err.Error() + ": it stays until its jobs are forgotten, and this peer takes no tasks meanwhile; give it more with `peer up --store SIZE`, or delete jobs"
-	if n.troubles.Set(n.self, api.TroubleStoreFull, text) {
-		n.log.Error("no room for what tasks leave", "err", err)
+	if f.wrong.Set(f.self, api.TroubleStoreFull, text) {
+		f.log.Error("no room for what tasks leave", "err", err)
 	}
 }
 
-// filesOfJobs says how it stands with what tasks left here.
-func (n *Node) filesOfJobs(ctx context.Context) (out []api.JobFiles, err error) {
-	kept, err := n.care.Jobs(ctx)
+// ofJobs says how it stands with what tasks left here.
+func (f *jobFiles) ofJobs(ctx context.Context) (out []api.JobFiles, err error) {
+	kept, err := f.care.Jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,13 @@ func (n *Node) filesOfJobs(ctx context.Context) (out []api.JobFiles, err error) 
 		x := api.JobFiles{
 			Job: string(k.Job), Home: k.Home, Tasks: k.Tasks, Bytes: k.Bytes, Coming: k.Coming, Copies: k.Copies, Keep: k.Keep, Only: k.Sole,
 		}
-		n.replica.Read(func(s *ledger.State) {
+		f.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(k.Job); ok {
 				x.Name = j.Job().Name
 			}
 		})
 		if k.Copies < k.Keep {
-			x.Why = n.whyFew(k)
+			x.Why = f.whyFew(k)
 		}
 		out = append(out, x)
 	}
@@ -88,21 +88,21 @@ func (n *Node) filesOfJobs(ctx context.Context) (out []api.JobFiles, err error) 
 }
 
 // whyFew says why there are fewer copies of something than there are to be.
-func (n *Node) whyFew(k care.Kept) string {
+func (f *jobFiles) whyFew(k care.Kept) string {
 	switch {
 	case k.Coming > 0:
 		return "not all of it is here yet"
 	case k.Alone:
 		return "nobody else is here to keep it"
 	case len(k.Not) > 0:
-		return view.Enumerate(n.view.Who.Sorted(k.Not)) + " cannot keep it: no room, or no storage for others"
+		return view.Enumerate(f.who.Sorted(k.Not)) + " cannot keep it: no room, or no storage for others"
 	}
 	return "another copy is under way"
 }
 
 // handOver has others keep what only this peer has, before it leaves.
-func (n *Node) handOver(ctx context.Context) error {
-	left, err := n.care.HandOver(ctx)
+func (f *jobFiles) handOver(ctx context.Context) error {
+	left, err := f.care.HandOver(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,5 +123,5 @@ func (n *Node) handOver(ctx context.Context) error {
 		jobs = append(jobs, fmt.Sprintf("%d more", more))
 	}
 	return api.Errorf(api.Conflict, "this peer did not leave: it has the only copy of what %d of the tasks of %s left (%d MiB), and %s. Bring that to you first with `peer get JOB`, or let another peer join; "+
-		"to lose it, type `peer down` here and `peer remove %s` at another peer", tasks, view.Enumerate(jobs), (bytes+1<<20-1)>>20, n.whyFew(left[0]), n.name)
+		"to lose it, type `peer down` here and `peer remove %s` at another peer", tasks, view.Enumerate(jobs), (bytes+1<<20-1)>>20, f.whyFew(left[0]), f.who.Name(f.self))
 }

@@ -78,7 +78,7 @@ func TestWhatTasksLeftComesHomeWhenItsSubmitterIsBack(t *testing.T) {
 	saved := all[0].keeps(id, 1, all[0], all[1])
 	three := alive(t, Config{Data: all[2].cfg.Data, Name: "three"})
 	three.keeps(id, 1, all[0], all[1], three)
-	if p, ok := three.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1))); !ok || !p.Until.IsZero() || !slices.Contains(p.Roots, saved.Root) {
+	if p, ok := three.files.store.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1))); !ok || !p.Until.IsZero() || !slices.Contains(p.Roots, saved.Root) {
 		t.Errorf("%+v, %t", p, ok)
 	}
 }
@@ -179,7 +179,7 @@ func TestADamagedCopyIsMadeGood(t *testing.T) {
 	for _, l := range all {
 		name := hex.EncodeToString(root[:])
 		flip(t, filepath.Join(l.folder.dir, "blobs", name[:2], name), 1<<20)
-		r, err := l.blobs.Reader(root)
+		r, err := l.files.store.Reader(root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestADamagedCopyIsMadeGood(t *testing.T) {
 		}
 		r.Close()
 		eventually(t, l.name+" has it whole again", func() (bool, string) {
-			return l.blobs.Have(root).Whole && len(l.blobs.Lacking()) == 0, ""
+			return l.files.store.Have(root).Whole && len(l.files.store.Lacking()) == 0, ""
 		})
 	}
 }
@@ -255,7 +255,7 @@ func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing
 		t.Errorf("%d tasks are complete of %d", done, tasks)
 	}
 	for slot := 1; slot <= tasks; slot++ {
-		if s := one.savedOf(id, slot); s != nil && (!one.blobs.Have(s.Root).Whole || len(one.fetched(one.client(), s.Root)["x"]) != each) {
+		if s := one.savedOf(id, slot); s != nil && (!one.files.store.Have(s.Root).Whole || len(one.fetched(one.client(), s.Root)["x"]) != each) {
 			t.Errorf("what slot %d left is not whole", slot)
 		}
 	}
@@ -269,7 +269,7 @@ func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing
 func TestWhatAJobNeedsStaysWhereItWasSubmitted(t *testing.T) {
 	t.Parallel()
 	one := alive(t, Config{Name: "one"})
-	root, _, err := one.blobs.Add(t.Context(), strings.NewReader("needed"), true)
+	root, _, err := one.files.store.Add(t.Context(), strings.NewReader("needed"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,8 +277,8 @@ func TestWhatAJobNeedsStaysWhereItWasSubmitted(t *testing.T) {
 	j.Outputs, j.Inputs = nil, []taskstate.Input{{Name: "in", Ref: root.String(), Bytes: 6, Files: 1}}
 	id := one.submit(j)
 	eventually(t, "it is pinned", func() (bool, string) {
-		p, ok := one.blobs.PinNamed("job-" + id)
-		return ok && p.Until.IsZero() && slices.Equal(p.Roots, []piece.Root{root}), fmt.Sprintf("%+v", one.blobs.Pins())
+		p, ok := one.files.store.PinNamed("job-" + id)
+		return ok && p.Until.IsZero() && slices.Equal(p.Roots, []piece.Root{root}), fmt.Sprintf("%+v", one.files.store.Pins())
 	})
 	release()
 	one.outcome(id)

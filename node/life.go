@@ -68,7 +68,7 @@ func (n *Node) Backend() api.Backend {
 		*orders.Orders
 		*files.Files
 		*Node
-	}{n.view, n.orders, n.files, n}
+	}{n.view, n.orders, n.files.put, n}
 }
 
 // serveAPI serves the local API until ctx ends.
@@ -157,8 +157,8 @@ func (n *Node) Close() error {
 	if n.runner != nil {
 		errs = append(errs, n.runner.Close())
 	}
-	if n.stager != nil {
-		errs = append(errs, n.stager.Close())
+	if n.files != nil {
+		errs = append(errs, n.files.stager.Close())
 	}
 	if n.ledger != nil {
 		errs = append(errs, n.ledger.Close())

@@ -12,16 +12,12 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
-	"covey/node/blob/store"
 	"covey/node/calls"
-	"covey/node/care"
 	"covey/node/decide"
-	"covey/node/files"
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/roster"
-	"covey/node/stager"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -63,10 +59,7 @@ type Node struct {
 	worker   *worker.Loop
 	runner   Runner
 	logs     *tasklog.Store
-	blobs    *store.Store   // files that people put here, and copies for others
-	stager   *stager.Stager // inputs of tasks that run here
-	files    *files.Files
-	care     *care.Care
+	files    *jobFiles
 	feeds    *feeds
 	held     *held.Store
 	line     *calls.Line

@@ -117,9 +117,9 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
-	run("files", n.blobs.Run)
-	run("what is kept", n.care.Run)
-	run("inputs", n.stager.Run)
+	run("files", n.files.store.Run)
+	run("what is kept", n.files.care.Run)
+	run("inputs", n.files.stager.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
@@ -237,7 +237,7 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
-	if err = n.openFiles(); err != nil {
+	if n.files, err = openFiles(n); err != nil {
 		return err
 	}
 	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}

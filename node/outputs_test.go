@@ -248,7 +248,7 @@ func TestACutWhileATaskIsSavedHealsToOneEndAndTwoCopies(t *testing.T) {
 		}
 	}
 	eventually(t, "the submitter keeps it, too", func() (bool, string) {
-		p, ok := one.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
+		p, ok := one.files.store.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
 		return ok && p.Until.IsZero() && slices.Contains(p.Roots, one.savedOf(id, 1).Root), fmt.Sprintf("%+v", p)
 	})
 	for _, l := range all {
@@ -303,7 +303,7 @@ func TestAJobThatIsCancelledWhileItIsSavedIsCancelled(t *testing.T) {
 	id := one.submit(outputJob("stop", fmt.Sprintf("head -c %d /dev/zero > big", 60<<20), "two", "*"))
 	one.savingOn(id, all)
 	eventually(t, "it is collected", func() (bool, string) {
-		_, ok := two.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
+		_, ok := two.files.store.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
 		return ok, ""
 	})
 	if _, err := one.Cancel(timed(t), id); err != nil {

@@ -44,8 +44,8 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
 	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, files.Close)
-	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.blobs), blob.ServerConfig{Admitted: n.roster.Admitted, Log: n.log}).Close)
-	undo = append(undo, n.serveKeeping().Close)
+	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.files.store), blob.ServerConfig{Admitted: n.roster.Admitted, Log: n.log}).Close)
+	undo = append(undo, n.files.serveKeeping().Close)
 	undo = append(undo, n.feeds.serve(n.log))
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
@@ -94,7 +94,7 @@ func (n *Node) seen(v *membership.View) {
 	}
 	n.ledger.Reconsider()
 	n.dialects.seen(v)
-	n.care.News()
+	n.files.care.News()
 	if self, ok := v.Get(n.self); ok {
 		if o, changed := n.offer.moved(self.Addrs); changed {
 			n.worker.SetOffer(o)
@@ -159,7 +159,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.stager, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.files.stager, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -239,7 +239,7 @@ func (n *Node) enter(ctx context.Context) error {
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
-		Current: n.keeper.Level, Safe: n.outputSafe,
+		Current: n.keeper.Level, Safe: n.files.outputSafe,
 	}
 }
 
@@ -253,7 +253,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.care }, Net: n.host, Wrong: n.troubles.List,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.troubles.List,
 		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {
@@ -314,14 +314,15 @@ var _ ledger.Ledger = (*quorum.Node)(nil)
 
 // newRunner makes what runs tasks.
 func (n *Node) newRunner() (Runner, error) {
+	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
 	if n.cfg.Machine.Runner != nil {
-		return n.saving(n.cfg.Machine.Runner)
+		return n.files.saving(sink, n.cfg.Machine.Runner)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.stager}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.files.stager}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}
-	return n.saving(func(sink func(taskstate.RunReport)) (Runner, error) {
+	return n.files.saving(sink, func(sink func(taskstate.RunReport)) (Runner, error) {
 		r, err := runner.New(sink, cfg)
 		if err != nil {
 			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil

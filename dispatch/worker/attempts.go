@@ -18,10 +18,16 @@ func (c *Core) accept(h *heldTask) {
 	}
 }
 
-// accepted puts a task among those whose turn has not come.
+// accepted puts a task among those whose turn has not come, and has its inputs brought here.
 func (c *Core) accepted(h *heldTask) {
 	c.queue.accepted(h, c.now.Add(c.outbox.gather*(gatherTurn/gatherEnds)))
-	c.bring(h)
+	if h.job.staging == notAsked && !h.job.ready() {
+		h.job.staging = asked
+		c.do(Stage{h.job.job})
+	}
+	if h.job.ready() || h.job.job.Unreachable.Wait {
+		c.tellInputs(h) // of the latter now: nothing behind it passes before the disk knows
+	}
 }
 
 // serveQueue starts those whose turn it is, and says Accepted of what has waited for a while.
@@ -33,7 +39,7 @@ func (c *Core) serveQueue() {
 	}
 	for _, h := range c.queue.overdue(c.now, c.stopping) {
 		if !h.job.ready() {
-			c.preparing(h)
+			c.tellInputs(h)
 		}
 		c.outbox.touch(h, c.now)
 	}

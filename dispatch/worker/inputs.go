@@ -48,43 +48,24 @@ func (h *heldTask) prepared() bool {
 	return h.job.ready() && (h.status.State < taskstate.Preparing || h.durable.State == taskstate.Ready)
 }
 
-// bring has a task's inputs brought here, if they are not.
-func (c *Core) bring(h *heldTask) {
-	if h.job.ready() {
-		c.readied(h)
-		return
-	}
-	if h.job.staging == notAsked {
-		h.job.staging = asked
-		c.do(Stage{h.job.job})
-	}
-	if h.job.job.Unreachable.Wait {
-		c.preparing(h) // nothing behind it passes before the disk knows
-	}
-}
-
-// preparing tells that a task waits for its inputs, and how far they are.
-func (c *Core) preparing(h *heldTask) {
-	if h.phase != phaseQueued || h.status.State > taskstate.Preparing {
-		return
-	}
+// tellInputs tells that a task that was accepted waits for its inputs, and how far they are; or, if
+// that was told, that it does not any more.
+func (c *Core) tellInputs(h *heldTask) {
 	s := h.status
-	if s.State != taskstate.Preparing {
-		s.State, s.At = taskstate.Preparing, c.now.UnixMilli()
-	}
-	s.Message = h.job.message
-	if s.State != h.status.State || s.Message != h.status.Message {
-		c.advance(h, s)
-	}
-}
-
-// readied tells of a task that was being prepared that it is not any more.
-func (c *Core) readied(h *heldTask) {
-	if h.phase == phaseQueued && h.status.State == taskstate.Preparing {
-		s := h.status
+	switch ready := h.job.ready(); {
+	case h.phase != phaseQueued || s.State > taskstate.Preparing || ready && s.State < taskstate.Preparing:
+		return
+	case ready:
 		s.State, s.At, s.Message = taskstate.Ready, c.now.UnixMilli(), ""
-		c.advance(h, s)
+	case s.State == taskstate.Preparing && s.Message == h.job.message:
+		return
+	case s.State < taskstate.Preparing:
+		s.State, s.At = taskstate.Preparing, c.now.UnixMilli()
+		fallthrough
+	default:
+		s.Message = h.job.message
 	}
+	c.advance(h, s)
 }
 
 // maxProgress bounds the tasks of a job of which it is told how far their inputs are.
@@ -102,7 +83,7 @@ func (c *Core) onStaged(reports []StageReport) {
 		case r.Here:
 			j.staging, j.message = staged, ""
 			for h := range c.queue.of(j) {
-				c.readied(h)
+				c.tellInputs(h)
 			}
 		case r.NoRoom:
 			j.staging, j.message = notAsked, ""
@@ -116,7 +97,7 @@ func (c *Core) onStaged(reports []StageReport) {
 					break
 				}
 				if h.status.State == taskstate.Preparing {
-					c.preparing(h)
+					c.tellInputs(h)
 				}
 			}
 		}
