@@ -299,17 +299,17 @@ func (c *check) scarce() string {
 			continue
 		}
 		for id, s := range rec.Saved() {
-			n, right := 0, false
+			n, right, waits := 0, false, false
 			for _, p := range w.peers {
-				if named(s, p.id) && !p.gone && !p.files.has(id) && p.files.quota < 1<<39 {
-					n++ // its disk went, and it has no room any more: the others count on it
-				}
+				// A keeper whose disk went and that has no room any more: the others count on it, and
+				// wait for it to have copies made again.
+				waits = waits || named(s, p.id) && !p.gone && !p.files.has(id) && p.files.quota < 1<<39
 				if t := p.files.of[id]; !p.gone && t != nil && t.pinned && !t.damaged {
 					n++
 					right = right || t.is == t.root
 				}
 			}
-			if right && n < min(s.Keep, able) {
+			if right && !waits && n < min(s.Keep, able) {
 				return fmt.Sprintf("%s is to be kept %d times, %d peers could, and %d do: %+v", id, s.Keep, able, n, s)
 			}
 		}

@@ -128,10 +128,12 @@ func (w *world) lacks(j *taskstate.Job, t *api.Task) string {
 		if p == nil {
 			continue
 		}
-		if err := p.has(o, id, j); err != nil {
-			bad = append(bad, fmt.Sprintf("%s: %v", p.name, err))
-		} else {
+		switch err := p.has(o, id, j); {
+		case err == nil:
 			good = append(good, p.name)
+		case p == w.bad && p.store() < 1<<30: // it lost what it had, and has no room to have it back
+		default:
+			bad = append(bad, fmt.Sprintf("%s: %v", p.name, err))
 		}
 	}
 	hurt := func(k api.Keeper) bool {
