@@ -142,6 +142,7 @@ type thing struct {
 	busy   bool
 	again  time.Time // not brought or dropped before
 	tell   time.Time // when the ledger is told that it is kept here
+	few    time.Time // since when there are too few copies, as far as this peer could do something about it
 	fails  int
 	failed map[taskstate.PeerID]time.Time // peers that could not take this one, and until when they are not asked
 
@@ -453,8 +454,15 @@ func (c *Core) lostAt(p Peer) time.Time {
 // repair is whom to ask to keep a thing that this peer keeps, if that falls to it.
 func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
 	n, first, at := c.count(t, now)
-	if n >= t.copies() || !first {
+	if n >= t.copies() {
+		t.few = time.Time{}
 		return do, at
+	}
+	if t.few.IsZero() {
+		t.few = now
+	}
+	if turn := t.few.Add(LostAfter); !first && turn.After(now) { // the first may have lost its copy
+		return do, sooner(at, turn)
 	}
 	var best taskstate.PeerID
 	for id, p := range c.peers {

@@ -329,3 +329,20 @@ func TestOnlyCopiesThatAreNotNeededGoWhereRoomIsShort(t *testing.T) {
 		}
 	}
 }
+
+func TestAHolderWhoIsNotTheFirstWaitsForTheFirstForAWhileOnly(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := NewCore("p2", now)
+	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
+	c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+	here := Peer{Here: true, Since: now}
+	asked := c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "p3": here}, now)
+	keepers := []taskstate.PeerID{"p1", "p2", "gone"}
+	asked = append(asked, c.Keep([]Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 3, Keepers: keepers}}}, now)...)
+	if len(asked) > 0 || !c.Next().Equal(now.Add(LostAfter)) {
+		t.Fatalf("at once: %+v, next at %v", asked, c.Next())
+	}
+	if asked = c.Tick(now.Add(LostAfter)); len(asked) != 1 || asked[0].Kind != Ask || asked[0].Peer != "p3" {
+		t.Fatalf("%+v", asked)
+	}
+}
