@@ -37,14 +37,15 @@ const speaksForTask = "speaks-for-task"
 // ownFailure is what such a command exits with when Covey itself fails, usage included.
 const ownFailure = 125
 
-const rootLong = `Run commands on whichever of your machines are up, across networks, and bring back their output
-and exit codes – with no server to keep alive and no shared disk.
+const rootLong = `Run commands on whichever of your machines are up, across networks, and bring back their output,
+exit codes and files – with no server to keep alive and no shared disk.
 
   peer up                                make this machine a peer; the first one founds a cluster
   peer ticket                            invite another machine (prints one line)
   peer up --join covey1…                 … there
   peer run -- uname -a                   run a command on some peer, exit with its code
   peer run --array 1-100 -- ./render {}  a hundred of them
+  peer run --in . --out '*.o' -- make    with this folder's files, and what it makes comes home
   peer submit web.yaml                   a job file: also services, and updates of them
   peer peers                             who is here
 

@@ -265,6 +265,7 @@ func (p *putting) keep(ctx context.Context, end api.PutEnd) (api.Put, error) {
 			return api.Put{}, err
 		}
 		out.Files, out.Bytes = totals.Files, totals.Bytes
+		out.New = min(out.New, out.Bytes) // the list of its files is none of them
 	}
 	pin := store.Pin{Name: pinOf(end.Ref), Why: strings.ToValidUTF8(end.Name[:min(len(end.Name), maxPutName)], "�"), Roots: roots}
 	if end.For > 0 {
