@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"hash/fnv"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -138,7 +139,7 @@ type thing struct {
 	Thing
 	known  bool // the ledger says that it is kept
 	held   Held
-	others []taskstate.PeerID // that said that they keep it, and the ledger does not know
+	others map[taskstate.PeerID]time.Time // that said that they keep it, and the ledger does not know; until when that is believed
 	busy   bool
 	again  time.Time // not brought or dropped before
 	tell   time.Time // when the ledger is told that it is kept here
@@ -175,7 +176,7 @@ func (c *Core) Keep(things []Thing, now time.Time) []Do {
 		t := c.thing(x.ID)
 		if !t.known || !t.Saved.Equal(x.Saved) {
 			t.fails, t.again = 0, time.Time{}
-			t.others = slices.DeleteFunc(t.others, func(p taskstate.PeerID) bool { return slices.Contains(x.keepers(), p) })
+			maps.DeleteFunc(t.others, func(p taskstate.PeerID, _ time.Time) bool { return slices.Contains(x.keepers(), p) })
 		}
 		t.Thing, t.known = x, true
 		c.look(t, now)
@@ -297,10 +298,10 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 func (c *Core) asked(t *thing, peer taskstate.PeerID, is Outcome, now time.Time) {
 	switch is {
 	case OK:
-		if !slices.Contains(t.keepers(), peer) && !slices.Contains(t.others, peer) {
-			t.others = append(t.others, peer)
-			slices.Sort(t.others)
+		if t.others == nil {
+			t.others = map[taskstate.PeerID]time.Time{}
 		}
+		t.others[peer] = now.Add(LostAfter) // by then the ledger knows, or the copy may be lost
 	case NoRoom:
 		c.no[peer] = no{now.Add(fullPause), t.Saved.Bytes, is}
 	case Busy:
@@ -466,7 +467,7 @@ func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
 	}
 	var best taskstate.PeerID
 	for id, p := range c.peers {
-		if id == c.self || !p.Here || p.Drained || slices.Contains(t.keepers(), id) || slices.Contains(t.others, id) {
+		if id == c.self || !p.Here || p.Drained || slices.Contains(t.keepers(), id) || t.others[id].After(now) {
 			continue
 		}
 		until := t.failed[id]
@@ -493,10 +494,14 @@ func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
 func (c *Core) count(t *thing, now time.Time) (n int, first bool, at time.Time) {
 	first = true
 	mine := false
-	for _, id := range slices.Concat(t.keepers(), t.others) {
+	maps.DeleteFunc(t.others, func(_ taskstate.PeerID, until time.Time) bool { return !until.After(now) })
+	for _, id := range slices.Concat(t.keepers(), slices.Sorted(maps.Keys(t.others))) {
 		if id == c.self {
 			mine = true
 			continue
+		}
+		if until, only := t.others[id]; only {
+			at = sooner(at, until)
 		}
 		p, member := c.peers[id]
 		switch {
@@ -553,7 +558,7 @@ func (c *Core) row(t *thing, now time.Time) Row {
 		}
 		r.Alone = false
 		switch no, said := c.no[id]; {
-		case slices.Contains(t.keepers(), id), slices.Contains(t.others, id):
+		case slices.Contains(t.keepers(), id), t.others[id].After(now):
 			r.Elsewhere++
 		case said && t.Saved != nil && t.Saved.Bytes >= no.from, !t.failed[id].IsZero():
 			r.Not = append(r.Not, id)

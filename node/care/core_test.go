@@ -346,3 +346,22 @@ func TestAHolderWhoIsNotTheFirstWaitsForTheFirstForAWhileOnly(t *testing.T) {
 		t.Fatalf("%+v", asked)
 	}
 }
+
+func TestAPeerThatSaysItKeepsSomethingIsBelievedUntilTheLedgerShouldKnow(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := NewCore("p1", now)
+	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
+	c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+	here := Peer{Here: true, Since: now}
+	c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here}, now)
+	asked := c.Keep([]Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 2, Keepers: []taskstate.PeerID{"p1"}}}}, now)
+	if len(asked) != 1 || asked[0].Peer != "p2" {
+		t.Fatalf("%+v", asked)
+	}
+	if more := c.Done(asked[0], OK, now); len(more) > 0 || !c.Next().Equal(now.Add(LostAfter)) {
+		t.Fatalf("%+v, next at %v", more, c.Next())
+	}
+	if asked = c.Tick(now.Add(LostAfter)); len(asked) != 1 || asked[0].Kind != Ask || asked[0].Peer != "p2" {
+		t.Fatalf("it never told, as if it had lost its disk, and is not asked again: %+v", asked)
+	}
+}
