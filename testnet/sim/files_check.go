@@ -89,7 +89,7 @@ func (c *check) runsAgain(l *life, t taskstate.TaskID) {
 		end, over := c.outcomes[other]
 		switch {
 		case named && why != taskstate.ReasonNotStarted && why != taskstate.ReasonInterrupted:
-		case x.inc != p.inc || p.gone || c.files.departed[p.id] > x.at: // it is another one now, or left
+		case x.inc != p.inc || p.gone || c.files.departed[p.id] > o.since: // it is another one now, or left
 		case over && (end.State == taskstate.Failed || o.launch.Job.Restart != nil):
 		default:
 			c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)
@@ -183,8 +183,8 @@ func (c *check) keptSo(s *taskstate.Status) {
 	}
 }
 
-// keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk was
-// hurt since it said so.
+// keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk went
+// since it said so, or its copy has rotted since it was made.
 func (c *check) keepersHave(s *taskstate.Status) {
 	for _, k := range s.Saved.Keepers {
 		p := c.w.byID[k]
@@ -195,7 +195,7 @@ func (c *check) keepersHave(s *taskstate.Status) {
 		switch t := p.files.of[s.Task]; {
 		case !ok:
 			c.w.fail("I16", "%s is named as a keeper of %s, and never said so", k, s.Task)
-		case p.files.since >= said, t != nil && t.hurt >= said && t.hurt > 0:
+		case p.files.since >= said, t != nil && t.hurt > 0: // what rots is noticed when it is read, not before
 		default:
 			c.w.fail("I16", "the ledger says that %s keeps what %s left, and it does not", k, s.Task)
 		}
