@@ -569,6 +569,17 @@ func (c *Core) row(t *thing, now time.Time) Row {
 	return r
 }
 
+// Unsettled tells whether something a task left is pinned here of which the ledger has not said yet
+// what is to become of it: the task has just ended, or is about to.
+func (c *Core) Unsettled() bool {
+	for _, t := range c.things {
+		if !t.known && t.held != NotHeld && t.again.IsZero() && t.ID.Slot > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Idle tells whether nothing is under way, nor ready to be begun.
 func (c *Core) Idle(k Kind) bool { return c.running[k] == 0 && len(c.ready[k].list) == 0 }
 

@@ -365,3 +365,25 @@ func TestAPeerThatSaysItKeepsSomethingIsBelievedUntilTheLedgerShouldKnow(t *test
 		t.Fatalf("it never told, as if it had lost its disk, and is not asked again: %+v", asked)
 	}
 }
+
+func TestWhatTheLedgerHasNotHeardOfYetIsUnsettledUntilItSays(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
+	for what, hears := range map[string]func(c *Core){
+		"it is kept":         func(c *Core) { c.Keep([]Thing{{ID: id, Saved: &taskstate.Saved{Root: piece.Root{1}}}}, now) },
+		"it is not kept":     func(c *Core) { c.Forget([]taskstate.TaskID{id}, false, now) },
+		"it is nobody's now": func(c *Core) { c.Forget([]taskstate.TaskID{id}, true, now) },
+	} {
+		c := NewCore("p1", now)
+		if c.Unsettled() {
+			t.Fatal("nothing is here")
+		}
+		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+		if !c.Unsettled() {
+			t.Fatal("it has just been pinned")
+		}
+		if hears(c); c.Unsettled() {
+			t.Fatal(what)
+		}
+	}
+}

@@ -68,8 +68,10 @@ func union(a, b []taskstate.PeerID) []taskstate.PeerID {
 	return slices.Compact(a)
 }
 
-// handEvery is how often it is looked whether all has been handed over.
-const handEvery = 100 * time.Millisecond
+const (
+	handEvery  = 100 * time.Millisecond // it is looked whether all has been handed over
+	settleWait = 10 * time.Second       // for the ledger to know of what has just ended here
+)
 
 // HandOver has others keep what only this peer has, before it leaves. It returns what nobody takes;
 // if that is anything, or the context ends, this peer counts as a keeper again.
@@ -91,15 +93,17 @@ func (c *Care) HandOver(ctx context.Context) (left []Kept, err error) {
 	}()
 	t := time.NewTicker(handEvery)
 	defer t.Stop()
+	patience := c.cfg.Now().Add(settleWait)
 	for {
 		going := false
 		if err := c.at(ctx, func() {
 			left = sole(c.core, c.cfg.Now())
-			going = !c.core.Idle(Ask) || slices.ContainsFunc(left, func(k Kept) bool { return k.Busy })
+			going = len(left) > 0 && (!c.core.Idle(Ask) || slices.ContainsFunc(left, func(k Kept) bool { return k.Busy })) ||
+				c.core.Unsettled() && c.cfg.Now().Before(patience)
 		}); err != nil {
 			return left, err
 		}
-		if len(left) == 0 || !going {
+		if !going {
 			return left, nil
 		}
 		select {
