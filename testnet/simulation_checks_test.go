@@ -34,7 +34,7 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakNoAck:         "I9",
 		sim.BreakOversell:      "I10",
 		sim.BreakAhead:         "clients",
-		sim.BreakSayYes:        "clients",
+		sim.BreakSayYes:        "clients I1", // who asks again, or the job's end: whoever looks first
 		sim.BreakAllAtOnce:     "I11",
 		sim.BreakOneTooMany:    "I11",
 		sim.BreakNeverMind:     "I12",

@@ -31,7 +31,7 @@ const (
 	BreakFill          Break = "fill"            // I9: a peer takes tasks although its disk is full
 	BreakBlame         Break = "blame"           // I1: output that a full disk lost is the task's own fault
 	BreakAhead         Break = "ahead"           // clients: a peer tells of an end that nobody decided
-	BreakSayYes        Break = "say-yes"         // clients: cancels are acknowledged, and not decided
+	BreakSayYes        Break = "say-yes"         // clients or I1: cancels are acknowledged, and not decided
 
 	BreakAllAtOnce    Break = "all-at-once"   // I11: updates renew all slots at once, whatever their parallelism
 	BreakOneTooMany   Break = "one-too-many"  // I11: services get a replica more than was asked for

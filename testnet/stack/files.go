@@ -89,7 +89,15 @@ func leavesNothing(j *taskstate.Job, t taskstate.TaskID) bool {
 // scarce says, once all jobs have ended, of what a peer that is named as a keeper has no right copy
 // (I16, I17). One whose disk is bad has what others still have.
 func (w *world) scarce() string {
-	l := w.peers[0].usable()
+	var l *life
+	for _, p := range w.peers {
+		if l = p.usable(); l != nil {
+			break
+		}
+	}
+	if l == nil { // nobody can be asked
+		return ""
+	}
 	for _, j := range w.people.jobs {
 		if !j.job.Saves() {
 			continue
