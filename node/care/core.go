@@ -569,11 +569,15 @@ func (c *Core) row(t *thing, now time.Time) Row {
 	return r
 }
 
-// Unsettled tells whether something a task left is pinned here of which the ledger has not said yet
-// what is to become of it: the task has just ended, or is about to.
+// Unsettled tells whether it is about to be known that something a task left is kept here: it is
+// pinned, and the ledger has not said yet what is to become of it, because the task has just ended,
+// or is about to; or the ledger says that it is kept here, and it is just being looked for.
 func (c *Core) Unsettled() bool {
 	for _, t := range c.things {
-		if !t.known && t.held != NotHeld && t.again.IsZero() && t.ID.Slot > 0 {
+		switch {
+		case t.ID.Slot == 0:
+		case !t.known && t.held != NotHeld && t.again.IsZero(),
+			t.known && t.held == NotHeld && t.busy && slices.Contains(t.keepers(), c.self):
 			return true
 		}
 	}

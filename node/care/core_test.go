@@ -387,3 +387,23 @@ func TestWhatTheLedgerHasNotHeardOfYetIsUnsettledUntilItSays(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheLedgerSaysIsHereIsUnsettledWhileItIsLookedFor(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	thing := Thing{ID: taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}, Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 1, Keepers: []taskstate.PeerID{"p1"}}}
+	for is, left := range map[Outcome]bool{OK: true, Failed: false} {
+		c := NewCore("p1", now)
+		do := c.Keep([]Thing{thing}, now) // before it was looked at what is pinned here
+		if len(do) != 1 || !c.Unsettled() {
+			t.Fatalf("%+v", do)
+		}
+		c.Holds(map[taskstate.TaskID]Held{thing.ID: ForGood}, now)
+		if !c.Unsettled() {
+			t.Fatal("what is under way is not known yet")
+		}
+		c.Done(do[0], is, now)
+		if c.Unsettled() || len(sole(c, now)) > 0 != left {
+			t.Fatalf("%v: %+v is left", is, sole(c, now))
+		}
+	}
+}
