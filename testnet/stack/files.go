@@ -209,6 +209,7 @@ func (l *life) blob(r piece.Root) ([]byte, error) {
 func (w *world) loseFiles() {
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
+			w.hurt(p) // for good: what is saved from now on may fail
 			_ = os.RemoveAll(filepath.Join(l.dir, "blobs"))
 		}
 	}
