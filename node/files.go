@@ -14,6 +14,7 @@ import (
 	"covey/node/calls"
 	"covey/node/care"
 	"covey/node/files"
+	"covey/node/held"
 	"covey/node/keep"
 	"covey/node/saver"
 	"covey/node/stager"
@@ -42,6 +43,7 @@ type jobFiles struct {
 	level   func() bool // this peer's copy of the ledger can be believed when it does not know a job
 	worker  func() *worker.Loop
 	line    func() *calls.Line
+	held    func() []held.Job // jobs that nobody has accepted yet
 	wrong   *troubles.Troubles
 	now     func() time.Time
 	log     *slog.Logger
@@ -57,6 +59,7 @@ func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
 		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, replica: n.replica, who: n.view.Who,
 		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker }, line: func() *calls.Line { return n.line },
+		held: func() []held.Job { return n.held.List() },
 		wrong: &n.troubles, now: n.cfg.Now, log: n.log,
 	}
 	quota := max(0, f.quota)

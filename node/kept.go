@@ -25,6 +25,12 @@ func (f *jobFiles) openCare() {
 			}
 			return err
 		},
+		Held: func() (jobs []*taskstate.Job) {
+			for _, h := range f.held() {
+				jobs = append(jobs, &h.Job)
+			}
+			return jobs
+		},
 		Full: f.storeChanged, Now: f.now, Log: f.log,
 	})
 }

@@ -34,6 +34,8 @@ type Config struct {
 	// Tell says to the ledger who keeps what; it is an error if of one of the tasks that is not so
 	// then. Nil: nobody says it.
 	Tell func(ctx context.Context, k ledger.Kept) error
+	// Held are jobs that wait at this peer until somebody accepts them. May be nil.
+	Held func() []*taskstate.Job
 	// Full is told that what tasks left here takes all the room there is for it, and with nil that it
 	// does not any more. May be nil.
 	Full func(error)
@@ -347,6 +349,8 @@ func (c *Care) forget(ctx context.Context, jobs []taskstate.JobID) {
 // compare finds what the ledger does not know, or not any more.
 func (c *Care) compare(ctx context.Context) {
 	current := c.cfg.Current() // before the look: see package sweep
+	waits := c.waiting()
+	c.begin(ctx, c.core.Keep(slices.Collect(maps.Values(waits)), c.cfg.Now()))
 	for some := range slices.Chunk(slices.Collect(maps.Keys(c.core.things)), atOnceRead) {
 		var is, was, never []Thing
 		c.cfg.Replica.Read(func(s *ledger.State) {
@@ -358,6 +362,7 @@ func (c *Care) compare(ctx context.Context) {
 					is = append(is, t)
 				case f == IsOver:
 					was = append(was, t)
+				case f == IsUnknown && waits[id].Job != nil:
 				case f == IsUnknown && current:
 					never = append(never, t)
 				}
@@ -368,6 +373,20 @@ func (c *Care) compare(ctx context.Context) {
 		c.begin(ctx, c.core.Forget(idsOf(was), false, now))
 		c.begin(ctx, c.core.Forget(idsOf(never), true, now))
 	}
+}
+
+// waiting is what the tasks of jobs need that wait here until somebody accepts them.
+func (c *Care) waiting() map[taskstate.TaskID]Thing {
+	out := map[taskstate.TaskID]Thing{}
+	if c.cfg.Held == nil {
+		return out
+	}
+	for _, j := range c.cfg.Held() {
+		if t := (Thing{ID: inputsOf(j.ID), Owner: c.cfg.Self, Job: j}); len(refs(&t)) > 0 {
+			out[t.ID] = t
+		}
+	}
+	return out
 }
 
 func idsOf(things []Thing) (ids []taskstate.TaskID) {

@@ -2,6 +2,8 @@ package care_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +37,7 @@ type cluster struct {
 	rep   *ledger.Replica
 	peers map[string]*peer
 	away  map[string]time.Time
+	held  map[string][]*taskstate.Job // jobs that nobody has accepted yet
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -52,7 +55,7 @@ func newCluster(t *testing.T, names ...string) *cluster {
 		t.Cleanup(srv.Close)
 		p := &peer{id: name, store: s, dir: dir}
 		p.Care = care.New(care.Config{
-			Self: name, Store: s, Net: host, Replica: c.rep, Current: func() bool { return true }, Now: time.Now,
+			Self: name, Store: s, Net: host, Held: func() []*taskstate.Job { return c.held[name] }, Replica: c.rep, Current: func() bool { return true }, Now: time.Now,
 			Peers: func() map[taskstate.PeerID]care.Peer {
 				all := map[taskstate.PeerID]care.Peer{}
 				for _, id := range names {
@@ -138,6 +141,39 @@ func TestTheOutputOfATaskIsReadFromWhoeverKeepsIt(t *testing.T) {
 		if got, err := read(c.peers["a"], tasklog.Both(task, false)); err == nil {
 			t.Errorf("of the only copy, which is damaged, %d bytes are read", len(got))
 		}
+	})
+}
+
+func TestWhatAJobNeedsStaysHereUntilSomebodyAcceptsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, "a")
+		a := c.peers["a"]
+		root := piece.Sum([]byte("needed"))
+		b := a.store.Batch(true)
+		if _, _, err := b.Add(t.Context(), strings.NewReader("needed"), -1); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(b.Done(), a.store.Pin(store.Pin{Name: "put", Roots: []piece.Root{root}, Until: time.Now().Add(time.Hour)})); err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		c.held = map[string][]*taskstate.Job{"a": {{ID: "k3v5q7x2ab", Submitter: "a", Inputs: []taskstate.Input{{Ref: tree.Ref{Root: root}.String(), Name: "n"}}}}}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		pins := func() (out int) { return len(a.store.Pins()) }
+		time.Sleep(48 * time.Hour)
+		a.store.Sweep()
+		if got := a.store.Have(root); got.Pieces == nil || pins() != 1 {
+			t.Fatalf("after two days %+v is here, in %d pins", got, pins())
+		}
+		c.held = nil // it was taken back
+		time.Sleep(time.Hour)
+		if pins() != 0 {
+			t.Error("it stays for ever")
+		}
+		end()
+		<-ended
 	})
 }
 
