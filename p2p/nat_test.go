@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -104,7 +105,10 @@ func (n internet) peer(ns string) puppet {
 }
 
 // newInternet skips the test where there are no network namespaces to play with.
+var internets atomic.Int32
+
 func newInternet(t *testing.T) internet {
+	t.Parallel() // it mostly waits
 	if os.Geteuid() != 0 {
 		t.Skip("two peers behind two NATs need network namespaces: run as root")
 	}
@@ -113,7 +117,7 @@ func newInternet(t *testing.T) internet {
 			t.Skipf("two peers behind two NATs need network namespaces: %s is missing (install iproute2, nftables, procps)", tool)
 		}
 	}
-	n := internet{t, fmt.Sprintf("cv%d", os.Getpid()%100000)}
+	n := internet{t, fmt.Sprintf("cv%d-%d", os.Getpid()%100000, internets.Add(1))}
 	n.add("pub")
 	n.in("pub", "ip", "link", "add", "br0", "type", "bridge")
 	n.in("pub", "ip", "link", "set", "br0", "up")

@@ -13,6 +13,7 @@ import (
 // On either transport, dialled or listened for, a slowed host's bytes cannot be faster than its
 // line, and are the same bytes.
 func TestASlowedHostIsNoFasterThanItsLine(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const rate, size = 1_000_000, 300_000
 	data := bytes.Repeat([]byte("0123456789"), size/10)
 	for _, quic := range []bool{false, true} {

@@ -84,6 +84,7 @@ func (c *cable) freeze() { c.once.Do(func() { close(c.frozen) }) }
 // disconnected.
 func throughCable(t *testing.T) (a, b *p2p.Host, c *cable, gone chan string) {
 	t.Helper()
+	t.Parallel() // it mostly waits
 	a, b = start(t, everybody()), start(t, everybody())
 	serveEcho(b)
 	c = newCable(t, net.JoinHostPort("127.0.0.1", itoa(b.Port())))
