@@ -8,8 +8,9 @@ import (
 )
 
 // binpack fills the candidates one after the other, the fullest first, so that others stay free for
-// tasks that need much. How full a peer is: see fullness, then the number of its tasks. The order
-// is that before the plan: a peer that is being filled stays the fullest.
+// tasks that need much. How full a peer is: see fullness, then the number of its tasks; of equals,
+// who keeps most of the inputs comes first. The order is that before the plan: a peer that is being
+// filled stays the fullest.
 func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 	type shelf struct {
 		*candidate
@@ -25,7 +26,7 @@ func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 		if c := cmp.Compare(b.share, a.share); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.draw, b.draw), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(b.Here, a.Here), cmp.Compare(a.draw, b.draw), cmp.Compare(a.ID, b.ID))
 	})
 	return func(t tier, n int) int {
 		given := 0

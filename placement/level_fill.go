@@ -7,9 +7,10 @@ import (
 
 // bucket takes tasks: a peer, or a group of peers.
 type bucket struct {
-	have  int // tasks of the job in it
-	room  int // tasks it can still take
-	total int // tasks of all jobs: breaks ties
+	have  int   // tasks of the job in it
+	room  int   // tasks it can still take
+	total int   // tasks of all jobs: breaks ties
+	here  int64 // bytes of the inputs: breaks the next
 	id    string
 	given int // tasks
 }
@@ -19,7 +20,8 @@ type bucket struct {
 //
 // Handing them out one by one fills the buckets like water fills a basin with an uneven floor. So
 // the water level is computed instead: every bucket is raised to it, and the few tasks that do not
-// make a whole level go to those at the surface with the fewest tasks in total.
+// make a whole level go to those at the surface with the fewest tasks in total, and among these to
+// those that keep most of the inputs.
 func fillLevel(vs []bucket, n int, seed uint64) int {
 	if n <= 0 || len(vs) == 0 {
 		return 0
@@ -46,7 +48,7 @@ func fillLevel(vs []bucket, n int, seed uint64) int {
 		if c := cmp.Compare(a.total+a.given, b.total+b.given); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(a.draw, b.draw), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.here, a.here), cmp.Compare(a.draw, b.draw), cmp.Compare(a.id, b.id))
 	})
 	for _, v := range surface[:min(n-given, len(surface))] {
 		v.given++

@@ -30,6 +30,7 @@ type Peer struct {
 	Room      int                 // so many more tasks of any kind it takes, whatever they need
 	OfJob     int                 // tasks of this job there now
 	Total     int                 // tasks of all jobs there now
+	Here      int64               // bytes of the tasks' inputs that it keeps, as far as is known
 	Facts     *constraint.Facts   // what constraints and Over ask about; nil meets none
 }
 
@@ -52,8 +53,9 @@ type Refusal struct {
 }
 
 // Place plans need over peers. Peers with free resources come before peers that would only queue;
-// among those the strategy chooses, and where it sees no difference a draw decides that depends on
-// seed and peer id alone.
+// among those the strategy chooses. Where it sees no difference, those come first that keep most of
+// the tasks' inputs, and then a draw decides that depends on seed and peer id alone. To random all
+// peers are equal, and it is by lot whatever they keep.
 //
 // It never plans more on a peer than fits there (plus Ahead, up to Room), nor more of the job than
 // MaxPerPeer, nor anything on a peer that breaks a constraint. It costs O(peers · log peers),

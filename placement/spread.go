@@ -7,7 +7,7 @@ func spread(cands []candidate, t tier, n int, seed uint64) int {
 	vs := make([]bucket, len(cands))
 	for i := range cands {
 		c := &cands[i]
-		vs[i] = bucket{have: c.OfJob + c.given, room: c.limit(t) - c.given, total: c.Total + c.given, id: c.ID}
+		vs[i] = bucket{have: c.OfJob + c.given, room: c.limit(t) - c.given, total: c.Total + c.given, here: c.Here, id: c.ID}
 	}
 	given := fillLevel(vs, n, seed)
 	for i := range vs {
@@ -32,7 +32,11 @@ func spreadOver(a *ask, cands []candidate, peers []Peer, seed uint64) func(t tie
 			vs[i] = bucket{have: groups[i].have, id: groups[i].value}
 			for _, c := range groups[i].members {
 				vs[i].have += c.given
-				vs[i].room += c.limit(t) - c.given
+				room := c.limit(t) - c.given
+				vs[i].room += room
+				if room > 0 {
+					vs[i].here = max(vs[i].here, c.Here)
+				}
 			}
 		}
 		given := fillLevel(vs, n, seed)

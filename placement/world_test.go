@@ -78,6 +78,7 @@ var anyPeer = rapid.Custom(func(t *rapid.T) placement.Peer {
 		Ready: !some(t, "not ready", 6), Available: !some(t, "not available", 6), Faulty: some(t, "faulty", 4), Facts: facts,
 		Offer: offer, Free: offer.Sub(anyResources.Draw(t, "promised")), Ahead: rapid.IntRange(0, 4).Draw(t, "ahead"),
 		Room: rapid.IntRange(0, 12).Draw(t, "room"), OfJob: rapid.IntRange(0, 4).Draw(t, "ofJob"), Total: rapid.IntRange(0, 6).Draw(t, "total"),
+		Here: rapid.Int64Range(0, 2).Draw(t, "here"),
 	}
 	return p
 })

@@ -21,9 +21,13 @@ type CoreConfig struct {
 	// StartWithin is how long a worker may have room for a task, by its own reports, and not start
 	// it. 0: 30 s.
 	StartWithin time.Duration
-	Pipeline    int          // proposals under way at once: 2
-	FrameBudget int          // bytes a frame may be estimated at: 512 KiB
-	Log         *slog.Logger // nil: silent
+	Pipeline    int // proposals under way at once: 2
+	FrameBudget int // bytes a frame may be estimated at: 512 KiB
+	// Read shows the ledger as it is now, which may be later than what the core has heard: for
+	// where the inputs of a job are, from which no more follows than which of equal peers comes
+	// first. Loop sets it. nil: nobody knows.
+	Read func(func(*ledger.State))
+	Log  *slog.Logger // nil: silent
 }
 
 func (cfg CoreConfig) withDefaults() CoreConfig {

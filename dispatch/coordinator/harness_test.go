@@ -47,6 +47,7 @@ func newRig(t testing.TB, cfg CoreConfig) *rig {
 
 func (r *rig) build(cfg CoreConfig) {
 	cfg.Seed, cfg.Self = 1, "founder"
+	cfg.Read = func(f func(*ledger.State)) { f(r.state) }
 	if cfg.StartWithin == 0 {
 		cfg.StartWithin = 24 * time.Hour // the workers of most tests say only what matters there
 	}

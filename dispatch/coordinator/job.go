@@ -37,6 +37,7 @@ type jobState struct {
 	lost         lostOutputs
 	lasting      *lasting // of a service or global job
 	where        *rules   // see placing
+	near         *near    // see placer.whereInputsAre
 
 	waited  []Spell // the newest times some of it waited; see noteWaiting
 	waiting bool    // the last of them goes on

@@ -60,7 +60,9 @@ func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) 
 	t.box.bell = make(chan struct{}, 1)
 	replica := c.cfg.Ledger.Replica()
 	silence := replica.Observe(t.heard)
-	replica.Read(func(st *ledger.State) { t.core = NewCore(c.cfg.Core, epoch, st, time.Now()) })
+	core := c.cfg.Core
+	core.Read = replica.Read
+	replica.Read(func(st *ledger.State) { t.core = NewCore(core, epoch, st, time.Now()) })
 	t.grace.Store(int64(t.core.cfg.Grace))
 	c.enter(t)
 	why = t.loop()

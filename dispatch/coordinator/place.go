@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"time"
+
 	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/placement"
@@ -22,6 +24,7 @@ type placer struct {
 	jobs   *jobs
 
 	described []placement.Peer // the peers as they were when they were last described; reused from step to step
+	inputs    bool             // described tells how much of some job's inputs the peers keep
 	seed      uint64
 }
 
@@ -99,7 +102,7 @@ func (pl *placer) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command
 
 // fillPeers describes the peers to placement as they are now.
 func (pl *placer) fillPeers() {
-	pl.described = pl.described[:0]
+	pl.described, pl.inputs = pl.described[:0], false
 	for _, p := range pl.peers.list() {
 		pl.described = append(pl.described, placement.Peer{
 			ID:        p.id,
@@ -200,6 +203,7 @@ func (pl *placer) rebalance(j *jobState) []placement.Move {
 // with has peers, as described for placement, count the tasks of a job that are there.
 func (pl *placer) with(j *jobState, peers []placement.Peer) {
 	avoided := pl.jobs.avoided(j)
+	pl.inputsOf(j, peers)
 	for i, p := range pl.peers.list() {
 		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
 		h := p.holds[j.id]
@@ -210,6 +214,61 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 			pl.measure(&peers[i], p, h)
 		}
 	}
+}
+
+// near is where the inputs of a job are, as the ledger said at a time.
+type near struct {
+	of    *taskstate.Job
+	at    time.Time
+	bytes map[taskstate.PeerID]int64 // that a peer keeps
+}
+
+// nearFor is how long what was read of that is believed: copies come and go, and a job may wait.
+const nearFor = 10 * time.Second
+
+// inputsOf has peers, as described for placement, tell how much of a job's inputs they keep.
+func (pl *placer) inputsOf(j *jobState, peers []placement.Peer) {
+	if j.job.Inputs == nil {
+		if pl.inputs {
+			for i := range peers {
+				peers[i].Here = 0
+			}
+		}
+		pl.inputs = false
+		return
+	}
+	now := pl.clock.Now()
+	if j.near == nil || j.near.of != j.job || now.Sub(j.near.at) > nearFor {
+		j.near = &near{of: j.job, at: now, bytes: pl.whereInputsAre(j.job)}
+	}
+	pl.inputs = true
+	for i := range peers {
+		peers[i].Here = j.near.bytes[peers[i].ID]
+	}
+}
+
+// whereInputsAre tells how many bytes of a job's inputs peers keep, as far as the ledger knows:
+// what its submitter gave is with the submitter, and what other jobs left with who keeps it.
+func (pl *placer) whereInputsAre(job *taskstate.Job) map[taskstate.PeerID]int64 {
+	bytes := map[taskstate.PeerID]int64{}
+	for i := range job.Inputs {
+		in := &job.Inputs[i]
+		if in.From == "" {
+			bytes[job.Submitter] += in.Bytes
+			continue
+		}
+		if pl.cfg.Read == nil {
+			continue
+		}
+		pl.cfg.Read(func(st *ledger.State) {
+			if from, ok := st.Job(in.From); ok {
+				for p, n := range from.KeptBy() {
+					bytes[p] += n
+				}
+			}
+		})
+	}
+	return bytes
 }
 
 // without has peers look as if the tasks of a job were not there: they make room for their
@@ -264,6 +323,7 @@ func (pl *placer) preview(job *taskstate.Job) Preview {
 		n = max(0, n-old.wanted())
 		pl.with(old, peers)
 	}
+	pl.inputsOf(j, peers)
 	if job.Type == taskstate.GlobalJob {
 		return pl.previewGlobal(l, old, peers)
 	}

@@ -23,6 +23,43 @@ func (j *JobRecord) Saved() iter.Seq2[taskstate.TaskID, *taskstate.Saved] {
 	}
 }
 
+// KeptBy sums, for each peer that keeps some of what tasks of the job left, the bytes it keeps. It
+// costs a few nanoseconds for each slot.
+func (j *JobRecord) KeptBy() map[taskstate.PeerID]int64 {
+	out := map[taskstate.PeerID]int64{}
+	t := j.slots.saved
+	if t == nil {
+		return out
+	}
+	sums := make([]int64, len(t.forms)+1) // by form
+	own := make([]bool, len(t.forms)+1)   // in whose keepers is whose slot it is
+	for i, f := range t.forms {
+		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
+			own[i+1] = own[i+1] || binary.BigEndian.Uint32(b) == 0
+		}
+	}
+	makers := map[uint32]int64{} // by owner
+	for k := range t.chunks {
+		for i := range t.chunks[k].cells {
+			x := &t.chunks[k].cells[i]
+			if sums[x.form] += x.bytes; own[x.form] {
+				makers[j.slots.get(k*chunkSize+i+1).owner] += x.bytes
+			}
+		}
+	}
+	for owner, n := range makers {
+		out[j.slots.owners.list[owner].Peer] += n
+	}
+	for i, f := range t.forms {
+		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
+			if p := binary.BigEndian.Uint32(b); p > 0 && sums[i+1] > 0 {
+				out[t.peers[p-1]] += sums[i+1]
+			}
+		}
+	}
+	return out
+}
+
 // savedCell is what is kept of the files of a slot's end, in 48 bytes.
 type savedCell struct {
 	root  piece.Root

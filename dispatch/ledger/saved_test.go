@@ -7,6 +7,8 @@ import (
 	"covey/dispatch/ledger"
 	"covey/node/blob/piece"
 	"covey/taskstate"
+
+	"pgregory.net/rapid"
 )
 
 // saver is a job of which files are kept.
@@ -175,4 +177,37 @@ func TestCopiesThatAreMadeLaterCountAndOnesThatAreNotNeededMayGo(t *testing.T) {
 	if r := say("p1", false, nil, run(1, 1, 2)); r.Refused != ledger.CodePartly {
 		t.Errorf("of another attempt: %+v", r)
 	}
+}
+
+func TestWhatPeersKeepOfAJobIsTheSumOfWhatItsSlotsSay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := newLog(t)
+		n := rapid.IntRange(1, 600).Draw(rt, "slots")
+		l.must(saver("j", n), assign("j", "p2", run(1, (n+1)/2, 1)))
+		if n > 1 {
+			l.must(assign("j", "p1", run((n+1)/2+1, n/2, 1)))
+		}
+		for k := range rapid.IntRange(0, 12).Draw(rt, "ends") {
+			slot, by := rapid.IntRange(1, n).Draw(rt, "slot"), "p2"
+			if slot > (n+1)/2 {
+				by = "p1"
+			}
+			keepers := rapid.SliceOfNDistinct(rapid.SampledFrom([]taskstate.PeerID{"p1", "p2", "p3", "p4"}), 0, 4, rapid.ID).Draw(rt, "keepers")
+			st := kept("j", slot, byte(k), keepers...)
+			st.Saved.Bytes = int64(rapid.IntRange(0, 9).Draw(rt, "bytes"))
+			l.one(settle(by, st))
+		}
+		want := map[taskstate.PeerID]int64{}
+		for _, s := range l.record("j").Saved() {
+			for _, p := range s.Keepers {
+				want[p] += s.Bytes
+			}
+		}
+		got := l.record("j").KeptBy()
+		for _, p := range []taskstate.PeerID{"p1", "p2", "p3", "p4"} {
+			if got[p] != want[p] {
+				rt.Fatalf("%s keeps %d, by its slots %d", p, got[p], want[p])
+			}
+		}
+	})
 }
