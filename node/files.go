@@ -59,7 +59,7 @@ func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
 		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, replica: n.replica, who: n.view.Who,
 		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker }, line: func() *calls.Line { return n.line },
-		held: func() []held.Job { return n.held.List() },
+		held:  func() []held.Job { return n.held.List() },
 		wrong: &n.troubles, now: n.cfg.Now, log: n.log,
 	}
 	quota := max(0, f.quota)
