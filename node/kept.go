@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"covey/dispatch/ledger"
 	"covey/membership"
@@ -20,7 +21,7 @@ func (f *jobFiles) openCare() {
 		Self: f.self, Store: f.store, Net: f.host, Replica: f.replica, Current: f.level, Peers: f.keepers,
 		Tell: func(ctx context.Context, k ledger.Kept) error {
 			r, err := f.line().Decide(ctx, calls.Call{Kept: &k})
-			if err == nil && k.Not && r.Partly > 0 {
+			if err == nil && k.Not && !slices.Contains(k.Lost, k.Peer) && r.Partly > 0 {
 				return errors.New("its copy is needed")
 			}
 			return err

@@ -375,7 +375,8 @@ type Pin struct {
 
 // Kept says that a peer keeps what tasks left, too, after their ends were settled; peers in Lost do
 // not any more. With Not it is to keep it no longer: that is refused where fewer copies would be left
-// than there are to be, or none with whoever submitted the job, and the copy has to stay.
+// than there are to be, or none with whoever submitted the job, and the copy has to stay. With Not
+// and itself in Lost it has lost its copy, which nobody can refuse.
 type Kept struct {
 	Peer  taskstate.PeerID   `cbor:"1,keyasint"`
 	Job   taskstate.JobID    `cbor:"2,keyasint"`

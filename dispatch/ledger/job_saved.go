@@ -150,19 +150,26 @@ func (s *State) kept(k *Kept) Result {
 	return r
 }
 
+// whyLost is why there are fewer copies of something than there were.
+const whyLost = "a copy was lost"
+
 // change changes who keeps what one task left, if that may be.
 func (k *Kept) change(x *taskstate.Saved, submitter taskstate.PeerID) bool {
 	x.Keepers = slices.DeleteFunc(x.Keepers, func(p taskstate.PeerID) bool {
 		return p == k.Peer && k.Not || p != k.Peer && slices.Contains(k.Lost, p)
 	})
+	released := k.Not && !slices.Contains(k.Lost, k.Peer)
 	switch {
-	case k.Not && (len(x.Keepers) < x.Keep || !slices.Contains(x.Keepers, submitter)):
+	case released && (len(x.Keepers) < x.Keep || !slices.Contains(x.Keepers, submitter)):
 		return false
 	case !k.Not && !slices.Contains(x.Keepers, k.Peer):
 		x.Keepers = append(x.Keepers, k.Peer)
 	}
-	if len(x.Keepers) >= x.Keep {
+	switch {
+	case len(x.Keepers) >= x.Keep:
 		x.Why = ""
+	case x.Why == "":
+		x.Why = whyLost
 	}
 	return x.Check() == nil
 }

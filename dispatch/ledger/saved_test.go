@@ -174,6 +174,20 @@ func TestCopiesThatAreMadeLaterCountAndOnesThatAreNotNeededMayGo(t *testing.T) {
 	if r := say("home", true, nil, run(2, 1, 1)); r.Refused != ledger.CodePartly {
 		t.Errorf("the submitter's: %+v", r)
 	}
+	if r := say("p3", true, []taskstate.PeerID{"p3"}, run(1, 2, 1)); r.Refused != ledger.CodeNone {
+		t.Errorf("copies that are lost: %+v", r)
+	}
+	want("one of two is lost", 1, "home")
+	want("one of two is lost", 2, "home")
+	for n := 1; n <= 2; n++ {
+		if s := l.record("j").Slot(n).Final.Saved; s.Why == "" {
+			t.Errorf("it does not say why there are too few copies: %+v", s)
+		}
+	}
+	say("home", true, []taskstate.PeerID{"home"}, run(1, 1, 1))
+	want("the last one is lost", 1)
+	say("p1", false, nil, run(2, 1, 1))
+	want("made again", 2, "home", "p1")
 	if r := say("p1", false, nil, run(1, 1, 2)); r.Refused != ledger.CodePartly {
 		t.Errorf("of another attempt: %+v", r)
 	}

@@ -62,11 +62,14 @@ func (d *dumb) keepers(c *ledger.Kept) {
 			if !c.Not && !slices.Contains(left, c.Peer) {
 				left = append(left, c.Peer)
 			}
-			if c.Not && (len(left) < now.Keep || !slices.Contains(left, d.job(c.Job).job.Submitter)) {
+			if c.Not && !slices.Contains(c.Lost, c.Peer) && (len(left) < now.Keep || !slices.Contains(left, d.job(c.Job).job.Submitter)) {
 				continue // it has to stay
 			}
-			if now.Keepers = left; len(left) >= now.Keep {
+			now.Keepers = left
+			if len(left) >= now.Keep {
 				now.Why = ""
+			} else if now.Why == "" {
+				now.Why = "a copy was lost"
 			}
 			end := *s.final
 			end.Saved, s.final = &now, &end

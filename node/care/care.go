@@ -403,7 +403,7 @@ func (c *Care) begin(ctx context.Context, dos []Do) {
 	var together [kinds][]Do
 	for _, d := range dos {
 		switch d.Kind {
-		case Tell:
+		case Tell, Lose:
 			tell[d.Thing.ID.Job] = append(tell[d.Thing.ID.Job], d)
 		case Fasten, BringSmall:
 			together[d.Kind] = append(together[d.Kind], d)
@@ -448,18 +448,23 @@ func (c *Care) end(ctx context.Context, is Outcome, dos ...Do) {
 // tellPatience is how long telling the ledger may take: it is tried again.
 const tellPatience = 10 * time.Second
 
-// tell tells the ledger what of a job is kept here.
+// tell tells the ledger what of a job is kept here, or was lost here.
 func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
 	if c.cfg.Tell == nil {
 		return Failed
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
+	for i, d := range dos {
+		if d.Kind == Lose {
+			dos[i].Lost = []taskstate.PeerID{c.cfg.Self}
+		}
+	}
 	slices.SortFunc(dos, func(a, b Do) int {
 		return cmp.Or(slices.Compare(a.Lost, b.Lost), a.Thing.ID.Compare(b.Thing.ID))
 	})
 	for len(dos) > 0 {
-		k := ledger.Kept{Peer: c.cfg.Self, Job: dos[0].Thing.ID.Job, Lost: dos[0].Lost}
+		k := ledger.Kept{Peer: c.cfg.Self, Job: dos[0].Thing.ID.Job, Lost: dos[0].Lost, Not: dos[0].Kind == Lose}
 		n := 0
 		for n < len(dos) && slices.Equal(dos[n].Lost, k.Lost) {
 			id := dos[n].Thing.ID

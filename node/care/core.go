@@ -23,6 +23,7 @@ const (
 	fullPause  = 2 * time.Minute  // after a peer had no room
 	busyPause  = 10 * time.Second // after a peer had no time
 	nonePause  = time.Hour        // after a peer said that it keeps nothing
+	gonePause  = time.Minute      // what is not here, and nobody has, may come back so long
 	tellEvery  = 2 * time.Second  // what came meanwhile is told together
 	tellPause  = time.Minute      // after it was told, or not
 	orphanFor  = 10 * time.Minute // a pin that nothing in the ledger explains
@@ -84,11 +85,12 @@ const (
 	Ask             // Peer to keep it
 	Tell            // the ledger that it is kept here, and no more by those in Lost
 	Release         // it: tell the ledger that it is not kept here any more, and remove its pin
+	Lose            // it: tell the ledger that it is not here any more
 	kinds
 )
 
 // atOnce is how many of each kind are under way at once.
-var atOnce = [kinds]int{Bring: 4, BringSmall: 64, Fasten: 256, Drop: 1, Ask: 4, Tell: 4096, Release: 1}
+var atOnce = [kinds]int{Bring: 4, BringSmall: 64, Fasten: 256, Drop: 1, Ask: 4, Tell: 4096, Release: 1, Lose: 4096}
 
 // smallBytes is how much is brought with others.
 const smallBytes = 1 << 20
@@ -143,6 +145,7 @@ type thing struct {
 	busy   bool
 	again  time.Time // not brought or dropped before
 	tell   time.Time // when the ledger is told that it is kept here
+	lose   time.Time // when the ledger is told that it is not here, because it cannot be brought back
 	few    time.Time // since when there are too few copies, as far as this peer could do something about it
 	fails  int
 	failed map[taskstate.PeerID]time.Time // peers that could not take this one, and until when they are not asked
@@ -275,24 +278,39 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 	case d.Kind == Tell:
 		t.tell = now.Truncate(tellEvery).Add(tellPause)
 	case d.Kind == Release && is == OK:
-		s := *t.Saved
-		s.Keepers = slices.DeleteFunc(slices.Clone(s.Keepers), func(p taskstate.PeerID) bool { return p == c.self })
-		t.Saved, t.held = &s, NotHeld
+		t.held = NotHeld
+		c.notMine(t)
 	case d.Kind == Release:
 		t.tell = now.Add(tellPause)
+	case d.Kind == Lose && is == OK:
+		c.notMine(t)
+	case d.Kind == Lose:
+		t.lose = now.Truncate(tellEvery).Add(tellPause)
 	case is == OK && d.Kind == Drop:
 		t.held, t.fails = NotHeld, 0
 	case is == OK:
 		t.held, t.fails = ForGood, 0
 	default:
 		t.again = now.Add(min(mostPause, firstPause<<min(t.fails, 10)))
+		soon := gonePause
 		if is == NoRoom {
 			t.again = now.Add(max(roomPause, t.again.Sub(now)))
+			soon = 0
+		}
+		if lose := now.Truncate(tellEvery).Add(tellEvery + soon); t.lose.IsZero() || lose.Before(t.lose) {
+			t.lose = lose
 		}
 		t.fails++
 	}
 	c.look(t, now)
 	return c.next(now)
+}
+
+// notMine is what the ledger will say, now that it was told: this peer is no keeper.
+func (c *Core) notMine(t *thing) {
+	s := *t.Saved
+	s.Keepers = slices.DeleteFunc(slices.Clone(s.Keepers), func(p taskstate.PeerID) bool { return p == c.self })
+	t.Saved = &s
 }
 
 func (c *Core) asked(t *thing, peer taskstate.PeerID, is Outcome, now time.Time) {
@@ -395,10 +413,10 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 	case !t.known:
 		return Do{Kind: Drop}, t.again
 	case c.mine(t) && (t.held == NotHeld || t.held == Damaged):
-		if t.Saved != nil && t.Saved.Bytes <= smallBytes {
-			return Do{Kind: BringSmall}, t.again
-		}
-		return Do{Kind: Bring}, t.again
+		return c.bring(t, now)
+	}
+	t.lose = time.Time{}
+	switch {
 	case t.held == ForNow:
 		return Do{Kind: Fasten}, t.again
 	case t.held != ForGood || t.Saved == nil:
@@ -417,6 +435,24 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 	}
 	if do, at = c.repair(t, now); do.Kind == Nothing {
 		at = sooner(at, t.tell)
+	}
+	return do, at
+}
+
+// bring is what is to be done with a thing that is to be here and is not. Where that cannot be, the
+// others have to know that one of those on whom they count is none: they make another copy.
+func (c *Core) bring(t *thing, now time.Time) (do Do, at time.Time) {
+	do, at = Do{Kind: Bring}, t.again
+	if t.Saved != nil && t.Saved.Bytes <= smallBytes {
+		do.Kind = BringSmall
+	}
+	switch {
+	case t.lose.IsZero() || !slices.Contains(t.keepers(), c.self):
+	case t.held == Damaged && len(t.keepers()) == 1: // what is left of it is all that there is
+	case !t.lose.After(now):
+		return Do{Kind: Lose}, time.Time{}
+	case at.After(now):
+		at = sooner(at, t.lose)
 	}
 	return do, at
 }

@@ -145,14 +145,31 @@ func (w *world) carry(j job) Outcome {
 			w.t.Fatalf("%s tells that it keeps %v, keepers %v", j.peer, task, s.Keepers)
 		}
 		s.Keepers = append(s.Keepers, j.peer)
-		w.known[i].Saved = &s
-		for _, id := range w.names {
-			if c := w.cores[id]; w.up[id] && (c.things[task] != nil || w.known[i].Owner == id || slices.Contains(s.Keepers, id)) {
-				w.begin(id, c.Keep(w.known[i:i+1], w.now))
-			}
+		w.decided(i, &s)
+	case Lose:
+		i := slices.IndexFunc(w.known, func(x Thing) bool { return x.ID == task })
+		if i < 0 {
+			return Failed
 		}
+		s := *w.known[i].Saved
+		if !slices.Contains(s.Keepers, j.peer) || w.pins[j.peer][task] {
+			w.t.Fatalf("%s tells that it has lost %v, keepers %v", j.peer, task, s.Keepers)
+		}
+		s.Keepers = slices.DeleteFunc(slices.Clone(s.Keepers), func(p taskstate.PeerID) bool { return p == j.peer })
+		w.decided(i, &s)
 	}
 	return OK
+}
+
+// decided is that the ledger says something else of a thing.
+func (w *world) decided(i int, s *taskstate.Saved) {
+	w.known[i].Saved = s
+	x := w.known[i]
+	for _, id := range w.names {
+		if c := w.cores[id]; w.up[id] && (c.things[x.ID] != nil || x.Owner == id || slices.Contains(s.Keepers, id)) {
+			w.begin(id, c.Keep([]Thing{x}, w.now))
+		}
+	}
 }
 
 func (w *world) held(id taskstate.PeerID) map[taskstate.TaskID]Held {
@@ -217,7 +234,7 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 		w := newWorld(t, rapid.IntRange(2, 5).Draw(t, "peers"))
 		peer := rapid.SampledFrom(w.names)
 		for i := range rapid.IntRange(1, 12).Draw(t, "steps") {
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0, 1:
 				maker := peer.Draw(t, "maker")
 				if !w.up[maker] {
@@ -236,6 +253,14 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 				w.see()
 			case 4:
 				w.pass(time.Duration(rapid.IntRange(1, 1200).Draw(t, "seconds")) * time.Second)
+			case 5: // it starts with a new disk, which may have no room
+				id := peer.Draw(t, "whose disk")
+				w.turn(id, false)
+				clear(w.pins[id])
+				if rapid.Bool().Draw(t, "no room") {
+					w.room[id] = 0
+				}
+				w.turn(id, true)
 			}
 		}
 		w.pass(LostAfter + 3*mostPause)
@@ -243,6 +268,11 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 			for _, id := range w.has(x.ID) {
 				if !slices.Contains(x.Saved.Keepers, id) {
 					t.Errorf("nobody knows that %s keeps %v", id, x.ID)
+				}
+			}
+			for _, id := range x.Saved.Keepers {
+				if w.up[id] && !w.pins[id][x.ID] {
+					t.Errorf("%s is counted as a keeper of %v, which it does not have", id, x.ID)
 				}
 			}
 		}
@@ -253,19 +283,21 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 				continue
 			}
 			who = slices.DeleteFunc(who, func(id taskstate.PeerID) bool { return w.drain[id] })
-			if len(who) < min(x.copies(), len(stays)) {
-				t.Errorf("%v has %d copies that count, of %d that could be; keepers %v, up %v, drained %v, has %v", x.ID, len(who), min(x.copies(), len(stays)), x.Saved.Keepers, w.up, w.drain, w.has(x.ID))
+			could := slices.DeleteFunc(slices.Clone(stays), func(id taskstate.PeerID) bool { return w.room[id] == 0 && !w.pins[id][x.ID] })
+			if len(who) < min(x.copies(), len(could)) {
+				t.Errorf("%v has %d copies that count, of %d that could be; keepers %v, up %v, drained %v, has %v", x.ID, len(who), min(x.copies(), len(could)), x.Saved.Keepers, w.up, w.drain, w.has(x.ID))
 			}
-			if x.copies() > 1 && w.up[x.Owner] && !w.pins[x.Owner][x.ID] {
+			if x.copies() > 1 && w.up[x.Owner] && w.room[x.Owner] > 0 && !w.pins[x.Owner][x.ID] {
 				t.Errorf("%v is not at %s, which submitted it", x.ID, x.Owner)
 			}
 		}
-		if len(w.queue) > 0 {
+		full := slices.ContainsFunc(w.names, func(id taskstate.PeerID) bool { return w.room[id] == 0 }) // it is tried now and then
+		if len(w.queue) > 0 && !full {
 			t.Errorf("there is always something to do: %+v", w.queue[0])
 		}
 		before := w.asks
 		w.pass(time.Hour)
-		if w.asks != before {
+		if w.asks != before && !full {
 			t.Errorf("%d are asked though nothing changes", w.asks-before)
 		}
 		for _, id := range w.names {
@@ -404,6 +436,46 @@ func TestWhatTheLedgerSaysIsHereIsUnsettledWhileItIsLookedFor(t *testing.T) {
 		c.Done(do[0], is, now)
 		if c.Unsettled() || len(sole(c, now)) > 0 != left {
 			t.Fatalf("%v: %+v is left", is, sole(c, now))
+		}
+	}
+}
+
+func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	here := Peer{Here: true, Since: now}
+	for what, x := range map[string]struct {
+		held    Held
+		is      Outcome
+		keepers []taskstate.PeerID
+		after   time.Duration // 0: never
+	}{
+		"there is no room for it":                {NotHeld, NoRoom, []taskstate.PeerID{"other", "me"}, tellEvery},
+		"nobody who is here has it":              {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
+		"nobody has it":                          {NotHeld, Failed, []taskstate.PeerID{"me"}, tellEvery + gonePause},
+		"it is damaged":                          {Damaged, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
+		"it is damaged, and there is no other":   {Damaged, Failed, []taskstate.PeerID{"me"}, 0},
+		"it was never counted on, and is wanted": {NotHeld, NoRoom, []taskstate.PeerID{"other"}, 0},
+	} {
+		c := NewCore("me", now)
+		c.Sees(map[taskstate.PeerID]Peer{"me": here, "other": here, "away": {}}, now)
+		id := taskstate.Task("job", 1, 1)
+		c.Holds(map[taskstate.TaskID]Held{id: x.held}, now)
+		dos := c.Keep([]Thing{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now)
+		at := now
+		for end := now.Add(time.Hour); at.Before(end) && (len(dos) == 0 || dos[0].Kind != Lose); at = at.Add(time.Second) {
+			if len(dos) == 1 {
+				dos = c.Done(dos[0], x.is, at)
+			} else {
+				dos = c.Tick(at)
+			}
+		}
+		switch lost := len(dos) == 1 && dos[0].Kind == Lose; {
+		case lost != (x.after > 0), lost && (at.Before(now.Add(x.after-tellEvery)) || at.After(now.Add(x.after+5*time.Second))):
+			t.Errorf("%s: it says so %t, after %v", what, lost, at.Sub(now))
+		case lost:
+			if dos = c.Done(dos[0], OK, at); slices.ContainsFunc(dos, func(d Do) bool { return d.Kind == Lose }) {
+				t.Errorf("%s: and once more", what)
+			}
 		}
 	}
 }

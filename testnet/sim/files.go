@@ -182,6 +182,9 @@ func (d *load) files(j *work) {
 		j.job.Outputs = &taskstate.Outputs{
 			Globs: []string{"out/**"}, Keep: pick(w, 0, 0, 1, 2, 3), Missing: pick(w, taskstate.MissingFails, taskstate.MissingOK, taskstate.MissingOK),
 		}
+		if r := j.job.Restart; r != nil && r.Window > 0 { // what leaves nothing would be tried again for ever
+			j.job.Outputs.Missing = taskstate.MissingOK
+		}
 	} else {
 		j.job.KeepLogs = pick(w, 2, 3)
 	}

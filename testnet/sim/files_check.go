@@ -299,17 +299,14 @@ func (c *check) scarce() string {
 			continue
 		}
 		for id, s := range rec.Saved() {
-			n, right, waits := 0, false, false
+			n, right := 0, false
 			for _, p := range w.peers {
-				// A keeper whose disk went and that has no room any more: the others count on it, and
-				// wait for it to have copies made again.
-				waits = waits || named(s, p.id) && !p.gone && !p.files.has(id) && p.files.quota < 1<<39
 				if t := p.files.of[id]; !p.gone && t != nil && t.pinned && !t.damaged {
 					n++
 					right = right || t.is == t.root
 				}
 			}
-			if right && !waits && n < min(s.Keep, able) {
+			if right && n < min(s.Keep, able) {
 				return fmt.Sprintf("%s is to be kept %d times, %d peers could, and %d do: %+v", id, s.Keep, able, n, s)
 			}
 		}

@@ -539,6 +539,8 @@ func (c *carer) begin(dos []care.Do) {
 		switch d.Kind {
 		case care.Tell:
 			l.tellKept(id, d.Lost, false, done)
+		case care.Lose:
+			l.tellKept(id, []taskstate.PeerID{l.p.id}, true, done)
 		case care.Release:
 			l.tellKept(id, nil, true, func(is care.Outcome) {
 				if t := l.p.files.of[id]; is == care.OK && t != nil {

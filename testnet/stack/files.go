@@ -87,7 +87,7 @@ func leavesNothing(j *taskstate.Job, t taskstate.TaskID) bool {
 }
 
 // scarce says, once all jobs have ended, of what a peer that is named as a keeper has no right copy
-// (I16, I17). One whose disk is bad has what others still have.
+// (I16, I17). One whose disk went has it again, or is no keeper any more.
 func (w *world) scarce() string {
 	var l *life
 	for _, p := range w.peers {
@@ -136,12 +136,10 @@ func (w *world) lacks(j *taskstate.Job, t *api.Task) string {
 		if p == nil {
 			continue
 		}
-		switch err := p.has(o, id, j); {
-		case err == nil:
-			good = append(good, p.name)
-		case p == w.bad && p.store() < 1<<30: // it lost what it had, and has no room to have it back
-		default:
+		if err := p.has(o, id, j); err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", p.name, err))
+		} else {
+			good = append(good, p.name)
 		}
 	}
 	hurt := func(k api.Keeper) bool {
