@@ -242,7 +242,8 @@ func (s *State) pin(c *Pin) Result {
 }
 
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
-// first. Those that are pinned go last, and only because all together are too heavy.
+// first. Those that are pinned go last, and only because all together are too heavy; one whose files
+// a job takes that is not over stays.
 func (s *State) forget() {
 	for {
 		j := s.finished.drop(s.settings, s.stamp)

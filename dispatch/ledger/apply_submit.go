@@ -45,6 +45,7 @@ func (s *State) submit(c *Submit) Result {
 	}
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
+	s.finished.needed.count(j.job, 1)
 	if j.unique() {
 		s.names[kept.Name] = j
 	}

@@ -36,11 +36,13 @@ func (s *State) update(c *Update) Result {
 		j.long.revised = s.index
 	}
 	var same []int
+	s.finished.needed.count(j.job, -1)
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
 		same = j.newVersion(spec, s.stamp)
 	} else {
 		j.adopt(&spec)
 	}
+	s.finished.needed.count(j.job, 1)
 	s.close(j) // with a lower count, nothing may be left to run
 	return j.wants(same)
 }
@@ -148,7 +150,10 @@ func (s *State) rollout(c *Rollout) Result {
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
 	case !ok && c.State == RollingBack:
 		j.long.revised = s.index
-		return j.wants(j.rollBack(c.Message, s.stamp))
+		s.finished.needed.count(j.job, -1)
+		same := j.rollBack(c.Message, s.stamp)
+		s.finished.needed.count(j.job, 1)
+		return j.wants(same)
 	case !ok:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	case to == now.State && (c.Message == "" || c.Message == now.Message):

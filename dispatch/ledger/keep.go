@@ -14,12 +14,14 @@ func (j *JobRecord) Pinned() bool { return j.pinned }
 type finishedJobs struct {
 	list      []*JobRecord // in the order they ended
 	bytes     int          // what they weigh
-	forgotten []Forgotten  // with the newest entry
+	needed    needed
+	forgotten []Forgotten // with the newest entry
 	gone      goneJobs
 }
 
 // add takes a job that has ended.
 func (f *finishedJobs) add(j *JobRecord) {
+	f.needed.count(j.job, -1)
 	f.list = append(f.list, j)
 	f.bytes += j.weight
 }
@@ -28,7 +30,25 @@ func (f *finishedJobs) add(j *JobRecord) {
 func (f *finishedJobs) reopen(j *JobRecord) {
 	f.list = slices.DeleteFunc(f.list, func(x *JobRecord) bool { return x == j })
 	f.bytes -= j.weight
+	if j.over { // a cancel that is taken back may not have ended it yet
+		f.needed.count(j.job, 1)
+	}
 	j.over, j.ended, j.weight = false, 0, 0
+}
+
+// needed is how many jobs that are not over name a job whose files they take: it is kept as long as
+// there are any, for nobody else has what it left.
+type needed map[taskstate.JobID]int
+
+func (m needed) count(job *taskstate.Job, by int) {
+	for _, in := range job.Inputs {
+		if in.From == "" {
+			continue
+		}
+		if m[in.From] += by; m[in.From] == 0 {
+			delete(m, in.From)
+		}
+	}
 }
 
 // drop takes out a job that is to be forgotten now, and remembers that it was here; nil if none is.
@@ -51,10 +71,10 @@ func (f *finishedJobs) due(settings Settings, stamp int64) (int, GoneFor) {
 		return -1, 0
 	}
 	heavy := f.bytes > KeepBytes && len(f.list) > 1
-	i := slices.IndexFunc(f.list, func(j *JobRecord) bool { return !j.pinned })
+	i := slices.IndexFunc(f.list, func(j *JobRecord) bool { return !j.pinned && f.needed[j.job.ID] == 0 })
 	if i < 0 || heavy && i == len(f.list)-1 { // the newest one always stays
 		if heavy {
-			return 0, GoneForSize
+			return slices.IndexFunc(f.list[:len(f.list)-1], func(j *JobRecord) bool { return f.needed[j.job.ID] == 0 }), GoneForSize
 		}
 		return -1, 0
 	}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,5 +215,58 @@ func TestWhyAJobWasForgottenIsRemembered(t *testing.T) {
 		if n, _ := again.ForgottenSince(l.Stamp()); n != 0 {
 			t.Errorf("%s: %d were forgotten after now", what, n)
 		}
+	}
+}
+
+func TestAJobWhoseFilesAnotherTakesIsKeptAsLongAsThatIsNotOver(t *testing.T) {
+	takes := func(id taskstate.JobID, from ...taskstate.JobID) ledger.Command {
+		c := submit(id, 1)
+		for _, f := range from {
+			c.Submit.Job.Inputs = append(c.Submit.Job.Inputs, taskstate.Input{Name: string(f), From: f})
+		}
+		return c
+	}
+	var last taskstate.JobID
+	next := func() taskstate.JobID {
+		last += "x"
+		return last
+	}
+	for what, tooMuch := range map[string]func(l *log){
+		"old": func(l *log) { l.stamp += 2 * ledger.KeepFor },
+		"many": func(l *log) {
+			id := next()
+			l.must(ledger.Command{Set: &ledger.Set{KeepJobs: 1}}, submit(id, 1), cancel(id))
+		},
+		"heavy": func(l *log) {
+			for range 40 {
+				c := submit(next(), 1)
+				c.Submit.Job.Each = []string{string(make([]byte, 1<<20))}
+				l.must(c, cancel(c.Submit.Job.ID))
+			}
+		},
+	} {
+		l := newLog(t)
+		l.must(submit("a", 1), submit("b", 1), submit("c", 1), cancel("a"), cancel("b"), cancel("c"))
+		l.must(takes("one", "a", "b"), takes("two", "b"), takes("three", "c"), cancel("three"))
+		there := func(when string, want ...taskstate.JobID) {
+			t.Helper()
+			tooMuch(l)
+			l.must(ledger.Command{Lead: &ledger.Lead{}})
+			back, err := ledger.DecodeState(encode(t, l.State))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.State = back
+			for _, id := range []taskstate.JobID{"a", "b", "c", "three"} {
+				if _, ok := l.Job(id); ok != slices.Contains(want, id) {
+					t.Errorf("%s, %s: %s is there %t", what, when, id, ok)
+				}
+			}
+		}
+		there("both go on", "a", "b")
+		l.must(cancel("one"))
+		there("one goes on", "b")
+		l.must(cancel("two"))
+		there("none goes on")
 	}
 }

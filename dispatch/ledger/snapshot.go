@@ -245,5 +245,6 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	}
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
+	s.finished.needed.count(j.job, 1) // until it is found among those that are over
 	return j, s.enlist(j)
 }

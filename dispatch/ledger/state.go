@@ -44,7 +44,7 @@ func NewState() *State {
 	return &State{
 		roster:   newRoster(),
 		jobs:     map[taskstate.JobID]*JobRecord{},
-		finished: finishedJobs{gone: newGoneJobs()},
+		finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
 		owners:   newOwners(),
 		names:    names{},
 		waiters:  waiters{},
