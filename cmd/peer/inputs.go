@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const keptForJob = 24 * time.Hour
 type inputFlags struct{ in []string }
 
 func (f *inputFlags) register(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.in, "in", nil, "a file or folder of yours, `PATH[:NAME]`, that every task finds in its folder as NAME, read-only;\n. is the folder it runs in; b3:…:NAME is what was put (repeatable)")
+	fl.StringArrayVar(&f.in, "in", nil, "a file or folder of yours, `PATH[:NAME]`, that every task finds in its folder as NAME, read-only;\n. is the folder it runs in; b3:…:NAME is what was put; from:JOB[.same][:NAME] is what the tasks of a job left,\nwith .same only the task of the same slot (repeatable)")
 }
 
 // into adds what was said to a job. What is a path is returned; its Ref is to be filled in.
@@ -44,7 +45,8 @@ func (f *inputFlags) into(j *taskstate.Job) (local []jobfile.LocalInput, err err
 	return local, nil
 }
 
-// parseInput reads PATH[:NAME] or b3:…[:NAME]. A path that is there is taken as it is.
+// parseInput reads PATH[:NAME], b3:…[:NAME] or from:JOB[.same][:NAME]. A path that is there is taken
+// as it is.
 func parseInput(text string) (in taskstate.Input, path string, err error) {
 	if rest, ok := strings.CutPrefix(text, "b3:"); ok {
 		ref, name, named := strings.Cut(rest, ":")
@@ -52,6 +54,10 @@ func parseInput(text string) (in taskstate.Input, path string, err error) {
 			return in, "", fmt.Errorf("it has no name: say what it is called there, as in --in b3:…:data")
 		}
 		return taskstate.Input{Ref: "b3:" + ref, Name: name}, "", nil
+	}
+	if rest, ok := strings.CutPrefix(text, "from:"); ok {
+		in, err = parseFrom(rest)
+		return in, "", err
 	}
 	path = text
 	if _, err := os.Lstat(text); err != nil && errors.Is(err, fs.ErrNotExist) {
@@ -72,6 +78,21 @@ func parseInput(text string) (in taskstate.Input, path string, err error) {
 		}
 	}
 	return in, path, nil
+}
+
+// parseFrom reads JOB[.same][:NAME]: what a job's tasks left, called as in a job file.
+func parseFrom(text string) (in taskstate.Input, err error) {
+	job, name, named := strings.Cut(text, ":")
+	job, slot, dotted := strings.Cut(job, ".")
+	switch {
+	case job == "":
+		return in, errors.New("it names no job; say whose files are meant, as in --in from:last:parts")
+	case named && name == "":
+		return in, errors.New("nothing follows its colon; say what it is called there, or leave the colon out")
+	case dotted && slot != "same":
+		return in, fmt.Errorf("%q is no word for a slot: .same is what the task of the same slot left; without it every task finds what each left in NAME/SLOT", printable(slot))
+	}
+	return taskstate.Input{From: taskstate.JobID(job), SameSlot: dotted, Name: cmp.Or(name, job)}, nil
 }
 
 // inputs puts what a job's inputs are on this machine, and fills in what they are. With dry nothing

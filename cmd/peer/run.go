@@ -77,6 +77,7 @@ func runCommand(c *cli) *cobra.Command {
   peer run --after frames --priority 80 --gpus 1 -- ./join-frames
   peer run --script analyse.sh -- --fast
   peer run --in . -- make test
+  peer run --in from:last:parts -- ls parts
   id=$(peer run --detach -- make -j4); peer logs -f $id`,
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -49,6 +49,30 @@ func TestItemsOnStdinAreReadAsInAJobFile(t *testing.T) {
 	}
 }
 
+func TestInputsFromAnotherJobAreNamedInOneWord(t *testing.T) {
+	for text, want := range map[string]taskstate.Input{
+		"from:parts":           {From: "parts", Name: "parts"},
+		"from:parts:in/a":      {From: "parts", Name: "in/a"},
+		"from:parts.same":      {From: "parts", Name: "parts", SameSlot: true},
+		"from:last.same:mine":  {From: "last", Name: "mine", SameSlot: true},
+		"from:2p4mk7:.":        {From: "2p4mk7", Name: "."},
+		"./from:parts":         {Name: "parts"}, // a path
+		"from:parts:":          {},
+		"from::parts":          {},
+		"from:":                {},
+		"from:parts.3:in":      {},
+		"from:parts.same.same": {},
+	} {
+		in, path, err := parseInput(text)
+		if in.Name == "" {
+			in = taskstate.Input{}
+		}
+		if in != want || (err != nil) != (want.Name == "") || (path != "") != (want.From == "" && err == nil) {
+			t.Errorf("%q: %+v, path %q, %v", text, in, path, err)
+		}
+	}
+}
+
 func TestAnEndlessListIsGivenUp(t *testing.T) {
 	in := &endless{}
 	f := runFlags{eachLine: "-"}
