@@ -76,6 +76,9 @@ type Request struct {
 	Peers func() []string
 	// Wants are the blobs, earlier ones first. It is asked for the next ones as others are done.
 	Wants iter.Seq[Want]
+	// Apart says that others fetch the same at this time: each begins elsewhere, so that they have
+	// something for each other.
+	Apart bool
 	// Progress is called now and then, by one goroutine. Optional.
 	Progress func(Report)
 	// Came is called when a piece is kept, and can be read; by anybody. It must not wait.
@@ -157,6 +160,9 @@ func (fr *Fetcher) Fetch(ctx context.Context, req Request) (Report, error) {
 		report: Report{From: map[string]int64{}, Bad: map[string]int{}},
 		asking: make(chan struct{}, MaxAsking), ending: make(chan struct{}, maxEnding),
 	}
+	if req.Apart {
+		f.swarm.Apart()
+	}
 	f.Patience = cmp.Or(f.Patience, time.Minute)
 	if f.Log == nil {
 		f.Log = slog.New(slog.DiscardHandler)
@@ -197,6 +203,8 @@ type fetch struct {
 	open    map[piece.Root]*wanted
 	order   []*wanted // those that have to be opened
 	opening int
+	large   bool // a blob of many pieces may be among those that were wanted
+	news    int  // pieces since those were asked what they have that do not have all
 	sources map[string]*source
 	pulling int // sources that are kept
 	moved   time.Time
@@ -327,6 +335,7 @@ func (f *fetch) take(want Want) error {
 		return nil
 	}
 	w := &wanted{Want: want}
+	f.large = f.large || want.Size < 0 || want.Size > piece.Size
 	f.open[want.Root] = w
 	if want.Size >= 0 && want.Size <= piece.Size {
 		w.opened, w.size = true, w.Size
@@ -549,6 +558,24 @@ func (f *fetch) assign() {
 			w.opener = best
 			best.opens = &opening{w: w, size: best.holds[w.Root].size}
 			best.kick.Set()
+		}
+	}
+}
+
+// newsOf is into how many parts a blob is divided by asking others who fetch the same what they have
+// by now.
+const newsOf = 1024
+
+// askFellows has those asked that have a part of a blob, as this peer itself, when some pieces of it
+// have come. The lock is held.
+func (f *fetch) askFellows(w *wanted) {
+	if f.news++; w.in == nil || f.news < piece.Count(w.size)/newsOf {
+		return
+	}
+	f.news = 0
+	for _, s := range f.sources {
+		if h, ok := s.holds[w.Root]; ok && !h.has.Full() {
+			s.ask(w.Root)
 		}
 	}
 }

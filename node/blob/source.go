@@ -24,6 +24,7 @@ const (
 	LifeTimeout = 20 * time.Second // without a byte while something is asked for
 	lookEvery   = time.Second      // how often a silent stream is looked at
 	askTime     = 5 * time.Second  // until a peer that has nothing is asked again
+	askSoon     = askTime / 50     // the first time, if it may be fetching the same
 	retryFirst  = time.Second      // until one that failed is, the first time
 	retryMost   = 15 * time.Second
 	proofChunk  = 64 << 10 / valueSize // values asked for at once
@@ -228,7 +229,7 @@ func (s *source) note(err error) {
 
 // run asks a peer, again and again, until the fetch is over or it has lied too often.
 func (s *source) run() {
-	f, wait := s.f, retryFirst
+	f, wait, soon := s.f, retryFirst, askSoon
 	for {
 		select {
 		case f.asking <- struct{}{}:
@@ -242,7 +243,7 @@ func (s *source) run() {
 		}
 		f.mu.Lock()
 		begun := s.left(err)
-		state := s.state
+		state, large := s.state, f.large
 		f.mu.Unlock()
 		for _, in := range begun {
 			if in != nil {
@@ -254,6 +255,8 @@ func (s *source) run() {
 		switch {
 		case state == banned:
 			return
+		case state == absent && f.req.Apart && large && soon < askTime:
+			wait, soon = soon, 2*soon
 		case state == absent || errors.Is(err, errEnough):
 			wait = askTime
 		case time.Since(since) > retryMost:
@@ -626,6 +629,7 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 		f.moved = time.Now()
 		f.report.Bytes += int64(n)
 		f.report.From[s.name] += int64(n)
+		f.askFellows(w)
 		if w.opener == s {
 			w.opener = nil // it has shown the end
 			s.wakeAll()

@@ -322,7 +322,7 @@ func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)
 	f := blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Patience: silence, Log: s.cfg.Log}
 	// What tasks here need is not held to what the owner gives for copies, only to the disk. When the
 	// job is over, it is.
-	b, err := blob.Bring(ctx, s.cfg.Store, true, f, blob.Request{Peers: s.here, Progress: func(r blob.Report) {
+	b, err := blob.Bring(ctx, s.cfg.Store, true, f, blob.Request{Peers: s.here, Apart: true, Progress: func(r blob.Report) {
 		if time.Since(last) >= sayEvery && r.Bytes > 0 {
 			last = time.Now()
 			say(fetching(r.Bytes, all))

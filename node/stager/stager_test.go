@@ -41,6 +41,8 @@ type network struct {
 	net *memnet.Network
 	all []string
 
+	shelf func(peer string, s blob.Shelf) blob.Shelf // what others are given; nil: as it is
+
 	mu   sync.Mutex
 	away map[string]bool
 }
@@ -83,7 +85,11 @@ func (n *network) peerOn(t *testing.T, name string, cfg store.Config, copies boo
 	}
 	p := &peer{t: t, name: name, store: s, work: filepath.Join(dir, "tasks"), told: make(chan stager.Report, 100), over: map[taskstate.JobID]bool{}}
 	host := n.net.Host(name)
-	srv := blob.Serve(host, blob.Shelved(s), blob.ServerConfig{})
+	shelf := blob.Shelved(s)
+	if n.shelf != nil {
+		shelf = n.shelf(name, shelf)
+	}
+	srv := blob.Serve(host, shelf, blob.ServerConfig{})
 	p.Stager, err = stager.New(stager.Config{
 		Store: s, Dir: filepath.Join(dir, "inputs"), Net: host, Self: name, Copies: copies,
 		Members: func() []stager.Member { return n.others(name) },

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	MaxBlocks = 256
 	// Late is how old a question must be before its piece is asked of a second peer.
 	Late = 2 * time.Second
+	// Stalled is how old a question must be before nothing is left to the peer it was asked of.
+	Stalled = time.Second
 )
 
 // Piece is one of a blob's pieces.
@@ -46,6 +49,8 @@ const (
 // happens.
 type Swarm struct {
 	seed  uint64
+	dice  *rand.Rand
+	apart bool
 	blobs map[piece.Root]*blob
 	open  []*blob // those that may have pieces nobody is asked for, in the order they were wanted
 	count int     // blobs that were wanted so far
@@ -87,6 +92,8 @@ type peer struct {
 	current *task   // of which not everything was asked for
 	tasks   map[*task]struct{}
 	has     map[piece.Root]*piece.Bitmap
+	next    map[piece.Root]int  // where to look for the next piece; not there: nothing was asked of it
+	fellow  map[piece.Root]bool // it had only a part when it was first heard of
 	strikes int
 	barred  map[Piece]bool // what it sent wrong
 }
@@ -100,8 +107,12 @@ type asked struct {
 
 // New makes a swarm that knows nothing. Fetchers with different seeds begin at different pieces.
 func New(seed uint64) *Swarm {
-	return &Swarm{seed: seed, blobs: map[piece.Root]*blob{}, peers: map[string]*peer{}}
+	return &Swarm{seed: seed, dice: rand.New(rand.NewPCG(seed, 0)), blobs: map[piece.Root]*blob{}, peers: map[string]*peer{}}
 }
+
+// Apart has it begin at a place of its own also where it knows of one peer only: others fetch the
+// same at this time, and will have something for each other.
+func (s *Swarm) Apart() { s.apart = true }
 
 // Want adds a blob; done, which the swarm keeps, is what of it is here. With a name, the last piece
 // is asked for first, of that peer only: it has to show that the blob is as it said.
@@ -149,6 +160,8 @@ func (s *Swarm) forget(root piece.Root) {
 	delete(s.blobs, root)
 	for _, p := range s.peers {
 		delete(p.has, root)
+		delete(p.next, root)
+		delete(p.fellow, root)
 	}
 }
 
@@ -156,7 +169,7 @@ func (s *Swarm) forget(root piece.Root) {
 // is not known. A peer that is there already is not changed.
 func (s *Swarm) Join(name string, way time.Duration, now time.Time) {
 	if s.peers[name] == nil {
-		s.peers[name] = &peer{name: name, window: newWindow(way, now), tasks: map[*task]struct{}{}, has: map[piece.Root]*piece.Bitmap{}, barred: map[Piece]bool{}}
+		s.peers[name] = &peer{name: name, window: newWindow(way, now), tasks: map[*task]struct{}{}, has: map[piece.Root]*piece.Bitmap{}, next: map[piece.Root]int{}, fellow: map[piece.Root]bool{}, barred: map[Piece]bool{}}
 	}
 }
 
@@ -181,6 +194,7 @@ func (s *Swarm) Holds(name string, root piece.Root, has *piece.Bitmap) {
 		delete(p.has, root)
 	default:
 		p.has[root] = has
+		p.fellow[root] = p.fellow[root] || !has.Full()
 	}
 }
 
@@ -372,7 +386,7 @@ func (s *Swarm) pick(p *peer, now time.Time) *task {
 			k--
 			continue
 		}
-		if i := s.unasked(p, b); i >= 0 {
+		if i := s.unasked(p, b, now); i >= 0 {
 			b.taken.Set(i)
 			s.free--
 			return s.begin(p, b, i, now)
@@ -424,8 +438,10 @@ func (s *Swarm) begin(p *peer, b *blob, i int, now time.Time) *task {
 }
 
 // unasked is a piece of a blob that a peer has and nobody is asked for; -1: none. Alone, a peer reads
-// its disk from front to back.
-func (s *Swarm) unasked(p *peer, b *blob) int {
+// its disk from front to back. Where others fetch the same, what few of them have goes first: it is
+// what they want from here. What they have is left to them by whoever had all of it from the start,
+// as long as they give it about as fast: it has others to give to.
+func (s *Swarm) unasked(p *peer, b *blob, now time.Time) int {
 	if p.has[b.root] == nil {
 		return -1
 	}
@@ -435,26 +451,87 @@ func (s *Swarm) unasked(p *peer, b *blob) int {
 		}
 		return -1
 	}
-	first := b.first
-	if len(s.peers) == 1 {
-		first = 0
+	from, begun := p.next[b.root]
+	switch {
+	case len(s.peers) == 1 && !s.apart:
+		from = 0
+	case !begun:
+		from = b.first
 	}
-	for i := b.taken.Missing(first); i >= 0; i = b.taken.Missing(i + 1) {
-		if p.may(b, i) {
-			return i
+	fellows, fast := s.fellows(p, b, now)
+	i, met := p.rarest(b, from, fellows)
+	for k := from - beside; begun && k < from; k++ {
+		met = met || count(fellows, b, k) > 0
+	}
+	if met {
+		// Going on behind or beside a fellow would be to fetch what it fetches, as long as news of that
+		// are late.
+		if k, _ := p.rarest(b, s.dice.IntN(b.done.Len()), fellows); count(fellows, b, k) <= count(fellows, b, i) {
+			i = k
 		}
 	}
-	for i := b.taken.Missing(0); i >= 0 && i < first; i = b.taken.Missing(i + 1) {
-		if p.may(b, i) {
-			return i
+	if i < 0 || fast && !p.fellow[b.root] && count(fellows, b, i) > 0 {
+		return -1
+	}
+	p.next[b.root] = i + 1
+	return i
+}
+
+// fellows are the other peers that fetch a blob as this one does, or did, but for those that stall.
+// fast: together they give at least half as much as p does.
+func (s *Swarm) fellows(p *peer, b *blob, now time.Time) (out []*peer, fast bool) {
+	rate := 0.0
+	for _, o := range s.peers {
+		if o == p || !o.fellow[b.root] || o.has[b.root] == nil || len(o.queue) > 0 && now.Sub(o.queue[0].mark.at) > Stalled {
+			continue
+		}
+		out = append(out, o)
+		fast = fast || o.window.got == 0 // nobody knows yet
+		rate += o.window.mean()
+	}
+	return out, len(out) > 0 && (fast || rate >= p.window.mean()/2)
+}
+
+// count is how many of those have a piece.
+func count(of []*peer, b *blob, i int) (n int) {
+	for _, o := range of {
+		if o.may(b, i) {
+			n++
 		}
 	}
-	return -1
+	return n
+}
+
+// beside is how many pieces before the next one tell, by being with a fellow, that it goes the same
+// way.
+const beside = 4
+
+// maxLook is how many pieces are looked at to find one that few have.
+const maxLook = 1024
+
+// rarest is the next piece, counted from one on, that a peer can be asked for and fewest fellows have,
+// of those that are looked at; -1: none. met: others were passed because more have them.
+func (p *peer) rarest(b *blob, from int, fellows []*peer) (best int, met bool) {
+	best, least, looked := -1, len(fellows)+1, 0
+	for _, part := range [2][2]int{{from, b.taken.Len()}, {0, from}} {
+		for i := b.taken.Missing(part[0]); i >= 0 && i < part[1]; i = b.taken.Missing(i + 1) {
+			if !p.may(b, i) {
+				continue
+			}
+			if n := count(fellows, b, i); n < least {
+				best, least, met = i, n, best >= 0 || met
+			}
+			if looked++; least == 0 || looked >= maxLook {
+				return best, met
+			}
+		}
+	}
+	return best, met
 }
 
 // may tells whether a peer can be asked for a piece.
 func (p *peer) may(b *blob, i int) bool {
-	return p.has[b.root].Has(i) && !p.barred[Piece{b.root, i}]
+	return p.has[b.root].Has(i) && (p.strikes == 0 || !p.barred[Piece{b.root, i}])
 }
 
 // pop takes the oldest block under way.

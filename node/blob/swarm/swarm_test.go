@@ -378,3 +378,75 @@ func TestWhoSaysHowLongABlobIsShowsItsEndFirst(t *testing.T) {
 		t.Error("b is not asked after that")
 	}
 }
+
+// shared is a blob of 100 pieces that a has, and of which b has the first 50.
+func shared(now time.Time) (*swarm.Swarm, piece.Root) {
+	s, root, half := swarm.New(1), piece.Root{1}, piece.NewBitmap(100)
+	for i := range 50 {
+		half.Set(i)
+	}
+	s.Want(root, 100*piece.Size, piece.NewBitmap(100), "")
+	for _, name := range []string{"a", "b"} {
+		s.Join(name, time.Millisecond, now)
+	}
+	s.Holds("a", root, piece.FullBitmap(100))
+	s.Holds("b", root, half)
+	return s, root
+}
+
+// give has a peer answer all it is asked for, each block after took; it returns the pieces. none: it
+// is asked for nothing any more.
+func give(s *swarm.Swarm, name string, now *time.Time, took time.Duration, pieces int) (came []int, none bool) {
+	for len(came) < pieces {
+		if _, ok := s.Next(name, *now); !ok {
+			return came, true
+		}
+		*now = now.Add(took)
+		b, out, _ := s.Arrived(name, *now)
+		if out == swarm.Whole {
+			came = append(came, b.Index)
+			s.Checked(name, b.Piece, true)
+		}
+	}
+	return came, false
+}
+
+// Part of case 23.
+func TestWhoeverHasAllIsAskedForWhatFellowsDoNotHave(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s, _ := shared(now)
+	came, none := give(s, "a", &now, time.Millisecond, 100)
+	if len(came) != 50 || !none {
+		t.Errorf("%d pieces are asked of it", len(came))
+	}
+	for _, i := range came {
+		if i < 50 {
+			t.Errorf("it is asked for piece %d, which another has that fetches the same", i)
+		}
+	}
+	if came, _ := give(s, "b", &now, time.Millisecond, 100); len(came) != 50 {
+		t.Errorf("%d pieces are asked of the other", len(came))
+	}
+}
+
+func TestAFellowThatIsSlowOrStallsIsNotWaitedFor(t *testing.T) {
+	for name, took := range map[string]time.Duration{"it gives a third": 3 * time.Millisecond, "it gives nothing": 0} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			s, _ := shared(now)
+			give(s, "a", &now, time.Millisecond, 50)
+			if took > 0 {
+				give(s, "b", &now, took, 2)
+			} else {
+				s.Next("b", now)
+				if _, none := give(s, "a", &now, time.Millisecond, 1); !none {
+					t.Error("it was not waited for at all")
+				}
+				now = now.Add(swarm.Stalled + 1)
+			}
+			if came, _ := give(s, "a", &now, time.Millisecond, 10); len(came) != 10 {
+				t.Errorf("%d pieces are asked of the one that has all", len(came))
+			}
+		})
+	}
+}

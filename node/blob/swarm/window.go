@@ -7,6 +7,7 @@ const (
 	MinWindow = 64 << 10
 	MaxWindow = 16 << 20
 	Target    = 100 * time.Millisecond // how long bytes may wait on their way because of us
+	meanOf    = time.Second            // a mean is of the last one or two
 	bestFor   = 5 * time.Second        // a rate that was reached counts for this long, and up to twice
 )
 
@@ -25,6 +26,11 @@ type window struct {
 	best  float64       // rate of this period, in bytes per second
 	past  float64       // of the one before
 	since time.Time     // when this period began
+
+	// What came lately, and how long it was waited for; both are halved now and then.
+	some  float64
+	spent time.Duration
+	last  time.Time // the last that came
 }
 
 // mark is how far a window was when something was asked.
@@ -46,11 +52,32 @@ func (w *window) arrived(n int, m mark, now time.Time) {
 	if w.way == 0 || took < w.way {
 		w.way = took
 	}
+	w.some += float64(n)
+	w.spent += now.Sub(later(w.last, m.at))
+	w.last = now
+	if w.spent > meanOf {
+		w.some, w.spent = w.some/2, w.spent/2
+	}
 	if now.Sub(w.since) >= bestFor {
 		w.past, w.best, w.since = w.best, 0, now
 	}
 	w.best = max(w.best, float64(w.got-m.got)/took.Seconds())
 	w.size = int(min(max(max(w.best, w.past)*(w.way+Target).Seconds(), MinWindow), MaxWindow))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// mean is what came lately in each second in which something was under way; 0: nothing came.
+func (w *window) mean() float64 {
+	if w.spent <= 0 {
+		return 0
+	}
+	return w.some / w.spent.Seconds()
 }
 
 // block is how much to ask for at once: eight of them fill the window, but for small ones.
