@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -94,10 +95,25 @@ func (js *jobs) noteEnd(j *jobState, p taskstate.PeerID, end taskstate.State) {
 
 // noteNoRoom takes note of a peer that has no room for a job's inputs: it is avoided like one where
 // its tasks fail.
-func (js *jobs) noteNoRoom(j *jobState, p taskstate.PeerID) {
+func (js *jobs) noteNoRoom(j *jobState, p *peerState, why string) {
+	p.cramped = cramped{fmt.Sprintf("job %s: %s; its tasks go elsewhere", j.id, why), js.clock.Now().Add(faultTime)}
 	for range faultCount {
-		js.noteEnd(j, p, taskstate.Rejected)
+		js.noteEnd(j, p.id, taskstate.Rejected)
 	}
+}
+
+// cramped is that a peer had no room for the inputs of a job, lately.
+type cramped struct {
+	why   string
+	until time.Time
+}
+
+// noRoom is why a peer had no room for inputs, lately; "" if it had.
+func (ps *peers) noRoom(p *peerState) string {
+	if ps.clock.Now().Before(p.cramped.until) {
+		return p.cramped.why
+	}
+	return ""
 }
 
 // ended takes note of how a task ended whose end is decided now.
@@ -108,6 +124,9 @@ func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 	}
 	if int(r.version) == j.job.Version {
 		js.noteEnd(j, p.id, st.State)
+	}
+	if st.State == taskstate.Complete && len(j.job.Inputs) > 0 {
+		p.cramped = cramped{}
 	}
 	j.lasting.ended(st, int(r.version), j.job, js.clock.Now())
 }

@@ -70,8 +70,9 @@ type peerState struct {
 	stalls        stalls
 	stallAt       time.Time // no look at those before
 	shunned       time.Time // passed over until then
-	confirmedGone bool      // it is gone, a person says
-	parted        bool      // it said goodbye before it went
+	cramped       cramped
+	confirmedGone bool // it is gone, a person says
+	parted        bool // it said goodbye before it went
 
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time
@@ -272,6 +273,7 @@ type PeerLoad struct {
 	Outstanding int                 // tasks that have not ended
 	Running     taskstate.Resources // of Promised, what its worker says has begun
 	PassedOver  bool                // for a while: it did not start what it had
+	NoRoom      string              // why it had none for the inputs of a job, lately; "": it had
 	Away        time.Duration       // so long it has been unreachable; 0: it is not
 }
 
@@ -298,7 +300,7 @@ func (ps *peers) awayFor(p *peerState) time.Duration {
 func (ps *peers) loads() []PeerLoad {
 	out := make([]PeerLoad, 0, len(ps.order))
 	for _, p := range ps.order {
-		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.taken(nil).resources, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), Away: ps.awayFor(p)})
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.taken(nil).resources, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), NoRoom: ps.noRoom(p), Away: ps.awayFor(p)})
 	}
 	return out
 }

@@ -41,4 +41,11 @@ func TestAPeerWithoutRoomForAJobsInputsIsAvoidedForItAndNoFailureIsCounted(t *te
 	if !strings.Contains(got, "to a") {
 		t.Errorf("other jobs do not go there:\n%s", got)
 	}
+	if p := r.core.Peers(); !strings.HasPrefix(p[0].NoRoom, "job j: ") || p[1].NoRoom != "" {
+		t.Errorf("who is said to have no room: %+v", p)
+	}
+	r.commands("advance 301s a b")
+	if p := r.core.Peers(); p[0].NoRoom != "" {
+		t.Errorf("it is still said: %+v", p)
+	}
 }

@@ -90,7 +90,7 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 		return false
 	}
 	if st.Reason == taskstate.ReasonNoRoom && int(r.version) == h.job.job.Version {
-		ts.jobs.noteNoRoom(h.job, p.id)
+		ts.jobs.noteNoRoom(h.job, p, st.Message)
 	}
 	if ts.runsAgain(h, st, started) {
 		ts.supersede(h, st.Task, r, st.Reason, started)

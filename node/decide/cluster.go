@@ -26,6 +26,9 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 		if p.PassedOver {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleStartsNothing, Message: startsNothing}})
 		}
+		if p.NoRoom != "" {
+			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleNoRoom, Message: p.NoRoom}})
+		}
 		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
