@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"covey/node/api"
 	"covey/node/blob/piece"
 	"covey/node/blob/store"
+	"covey/node/blob/tree"
 	"covey/node/calls"
 	"covey/node/care"
 	"covey/node/files"
@@ -85,6 +87,7 @@ func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(tas
 		Self: f.self, Dir: TasksFolder(f.folder.dir), Net: f.host, Name: f.who.Name, Log: f.log, Sink: sink,
 		Store:  func() *store.Store { return f.store },
 		Others: f.mayKeep,
+		Inputs: func(ctx context.Context, l taskstate.Launch) ([]tree.Placed, error) { return f.stager.Placed(ctx, l) },
 	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
 	if err != nil {
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil

@@ -52,8 +52,9 @@ fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin 
 
 What a task leaves in its folder is gone with it, but for --out GLOB: those files are kept, by other
 peers too (--keep), before the task is complete, and brought to --to (default the current folder) as
-tasks end; of many tasks each has a folder of its own, --to/SLOT. A task that leaves nothing that
-matches has failed. ` + "`peer get`" + ` brings files later, from whoever has them.
+tasks end; of many tasks each has a folder of its own, --to/SLOT. What came with --in and has not
+changed is left out. A task that leaves nothing that matches has failed. ` + "`peer get`" + ` brings files later,
+from whoever has them.
 
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 

@@ -151,7 +151,7 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 }
 
 func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
-	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one, g.copy, said); err != nil {
+	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, nil, one, g.copy, said); err != nil {
 		return err
 	}
 	job := one.launch.Job
@@ -166,8 +166,12 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 		return err
 	}
 	defer work.Close()
+	given := g.s.given(ctx, one.launch)
+	if given != nil {
+		defer given.Close()
+	}
 	var totals tree.Totals
-	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one, g.take, everything); err != nil {
+	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), given, one, g.take, everything); err != nil {
 		return err
 	}
 	one.saved.Bytes, one.saved.Files = totals.Bytes, totals.Files
@@ -183,6 +187,26 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	return err
 }
 
+// given is what a task found in its work folder, and what is no output of it unless it has changed;
+// nil: nothing. Where that is not known any more, all is taken for its output.
+func (s *Saver) given(ctx context.Context, l taskstate.Launch) *tree.Given {
+	var placed []tree.Placed
+	if s.cfg.Inputs != nil && len(l.Job.Inputs) > 0 {
+		var err error
+		if placed, err = s.cfg.Inputs(ctx, l); err != nil {
+			s.cfg.Log.Warn("what a task was given is not known any more, and is kept with its output", "task", l.Task, "err", err)
+		}
+	}
+	if p := l.Job.Run.Process; p != nil && len(p.Script) > 0 {
+		script := tree.Entry{Kind: tree.File, Size: int64(len(p.Script)), Root: piece.Sum(p.Script)}
+		placed = append(placed, tree.Placed{Name: p.ScriptFile(), File: script})
+	}
+	if len(placed) == 0 {
+		return nil
+	}
+	return tree.NewGiven(placed)
+}
+
 // said tells of output whether there is any.
 func said(e tree.Entry) bool { return e.Size > 0 }
 
@@ -190,9 +214,9 @@ func everything(tree.Entry) bool { return true }
 
 // tree puts what matches in a folder into the batch, and the list of it, but for entries that do not
 // count. The root is zero if there is nothing.
-func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
+func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
 	var w *treeWriter
-	left, err = disk.Collect(ctx, root, globs, keep, func(e tree.Entry) error {
+	left, err = disk.Collect(ctx, root, globs, given, keep, func(e tree.Entry) error {
 		if !counts(e) {
 			return nil
 		}

@@ -112,7 +112,11 @@ func (c *collected) nothing() string {
 	for i, g := range c.unmatched {
 		globs[i] = strconv.Quote(g)
 	}
-	return fmt.Sprintf("nothing it left matches %s: %s", some(globs, 0), what)
+	text := fmt.Sprintf("nothing it left matches %s: %s", some(globs, 0), what)
+	if c.left.Given > 0 {
+		text += "; what it was given and did not change is no output"
+	}
+	return text
 }
 
 func (c *collected) skipped() string {

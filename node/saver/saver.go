@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"covey/node/blob/store"
+	"covey/node/blob/tree"
 	"covey/node/keep"
 	"covey/node/runner"
 	"covey/taskstate"
@@ -32,9 +33,13 @@ type Config struct {
 	Store  func() *store.Store           // is asked when the first task is saved
 	Others func() []taskstate.PeerID     // members that are here, without this one
 	Name   func(taskstate.PeerID) string // for people; optional
+	Inputs Inputs                        // optional
 	Net    keep.Dialer
 	Log    *slog.Logger // optional
 }
+
+// Inputs says what a task was given below its work folder.
+type Inputs func(context.Context, taskstate.Launch) ([]tree.Placed, error)
 
 // Saver is a runner whose tasks end when what they left is safe. Its methods may be called by
 // anybody at any time.

@@ -74,6 +74,24 @@ func (s *Stager) place(ctx context.Context, root *os.Root, in input) (err error)
 	return err
 }
 
+// Placed is what Place put into the work folder of a task.
+func (s *Stager) Placed(ctx context.Context, l taskstate.Launch) (out []tree.Placed, err error) {
+	inputs, err := s.inputs(ctx, l.Job)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range of(inputs, l.Task.Slot) {
+		p := tree.Placed{Name: in.Name}
+		if in.ref.Dir {
+			p.Entries = blob.Entries(s.cfg.Store, in.ref.Root, &tree.Totals{})
+		} else {
+			p.File = tree.Entry{Kind: tree.File, Size: s.cfg.Store.Have(in.ref.Root).Size, Root: in.ref.Root}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
 func one(e tree.Entry) iter.Seq2[tree.Entry, error] {
 	return func(yield func(tree.Entry, error) bool) { yield(e, nil) }
 }

@@ -14,6 +14,7 @@ import (
 // Collected is what came of a Collect.
 type Collected struct {
 	Found   []bool    // of each pattern: something matches it
+	Given   int       // what would match, and was left out because it was given
 	Skipped []Skipped // what was left out of what matches, or could not be looked into: a few of it
 	More    int       // and how much besides
 }
@@ -23,9 +24,10 @@ const maxNamed = 16
 
 // Collect hands what some patterns match in a folder to each, with the folders above it, in the
 // order of a tree. The content of every file goes to keep, as in Scan. What cannot be looked into
-// is an error where a pattern matches it, and is left out by name elsewhere.
-func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, keep Keep, each func(tree.Entry) error) (Collected, error) {
-	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, out: Collected{Found: make([]bool, len(globs))}}
+// is an error where a pattern matches it, and is left out by name elsewhere. What is given – nil:
+// nothing – matches no pattern; a folder that is does if something in it is new.
+func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
+	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, given: given, out: Collected{Found: make([]bool, len(globs))}}
 	c.scan.each = func(e tree.Entry) error { return c.tell(each, e) }
 	err := c.folder(root, "", false)
 	c.left()
@@ -35,8 +37,9 @@ func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, keep Keep, e
 type collect struct {
 	scan
 	globs  []tree.Glob
+	given  *tree.Given
 	out    Collected
-	untold []string // the folders around what is looked at that nothing matched yet, outermost first
+	untold []string // the folders around what is looked at of which nothing was told yet, outermost first
 }
 
 // left notes what was left out of a folder.
@@ -53,16 +56,25 @@ func (c *collect) left() {
 
 // tell hands an entry on, and before it the folders around it.
 func (c *collect) tell(each func(tree.Entry) error, e tree.Entry) error {
+	if e.Kind != tree.Dir && c.given != nil && c.given.Has(e) {
+		c.out.Given++
+		return nil
+	}
 	for _, dir := range c.untold {
+		c.found(dir)
 		if err := each(tree.Entry{Path: dir, Kind: tree.Dir}); err != nil {
 			return err
 		}
 	}
 	c.untold = c.untold[:0]
-	for i, g := range c.globs {
-		c.out.Found[i] = c.out.Found[i] || g.Match(e.Path)
-	}
+	c.found(e.Path)
 	return each(e)
+}
+
+func (c *collect) found(path string) {
+	for i, g := range c.globs {
+		c.out.Found[i] = c.out.Found[i] || g.Match(path)
+	}
 }
 
 func (c *collect) folder(dir *os.Root, above string, taken bool) error {
@@ -99,13 +111,13 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 	switch {
 	case taken && !info.IsDir():
 		return c.leaf(dir, path, info)
-	case taken:
+	case taken && (c.given == nil || !c.given.Has(tree.Entry{Path: path, Kind: tree.Dir})):
 		if err := c.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
 			return err
 		}
-	case !below:
+	case !taken && !below:
 		return nil
-	case strings.Count(path, "/") >= tree.MaxDepth:
+	case !taken && strings.Count(path, "/") >= tree.MaxDepth:
 		c.skip(path, "is too deep to look into")
 		return nil
 	default:

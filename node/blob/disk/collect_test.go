@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,6 +23,12 @@ var somePatterns = []string{
 // collectAll collects by some patterns, and parses those.
 func collectAll(t *testing.T, dir string, patterns ...string) ([]tree.Entry, Collected, error) {
 	t.Helper()
+	return collectNew(t, dir, nil, patterns...)
+}
+
+// collectNew leaves out what was given.
+func collectNew(t *testing.T, dir string, given []tree.Placed, patterns ...string) ([]tree.Entry, Collected, error) {
+	t.Helper()
 	var globs []tree.Glob
 	for _, p := range patterns {
 		g, err := tree.ParseGlob(p)
@@ -36,7 +43,9 @@ func collectAll(t *testing.T, dir string, patterns ...string) ([]tree.Entry, Col
 	}
 	defer root.Close()
 	var got []tree.Entry
-	out, err := Collect(t.Context(), root, globs, Hash, func(e tree.Entry) error { got = append(got, e); return nil })
+	is := tree.NewGiven(given)
+	defer is.Close()
+	out, err := Collect(t.Context(), root, globs, is, Hash, func(e tree.Entry) error { got = append(got, e); return nil })
 	return got, out, err
 }
 
@@ -120,4 +129,84 @@ func TestWhatCannotBeLookedIntoIsNamedAndStopsNothingElse(t *testing.T) {
 	if _, _, err := collectAll(t, dir, "a"); err == nil {
 		t.Error("what a pattern matches is left out without a word")
 	}
+}
+
+// listed is the entries of a list, one by one.
+func listed(all []tree.Entry) iter.Seq2[tree.Entry, error] {
+	return func(yield func(tree.Entry, error) bool) {
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestWhatWasGivenAndHasNotChangedIsNotCollected(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		dir := t.TempDir()
+		names := []string{"a", "a/b", "a/b/c", "a-", "b", "b/a", "b/a/a", "b/b", "c", "c/d"}
+		draw := func(what string, all []string) {
+			for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(all), rapid.ID).Draw(r, what) {
+				path := filepath.Join(dir, filepath.FromSlash(name))
+				switch rapid.IntRange(0, 3).Draw(r, name) {
+				case 0:
+					_ = os.MkdirAll(path, 0o700)
+				case 1:
+					_ = os.RemoveAll(path)
+				default: // it may be a folder, or be below a file
+					_ = os.MkdirAll(filepath.Dir(path), 0o700)
+					_ = os.WriteFile(path, []byte(what), 0o600)
+				}
+			}
+		}
+		draw("given", names)
+		was, _, err := collectAll(t, dir, "**")
+		if err != nil {
+			r.Fatal(err)
+		}
+		// Some of it lies there as one folder, some under names of its own.
+		given := []tree.Placed{{Name: ".", Entries: listed(slices.DeleteFunc(slices.Clone(was), func(e tree.Entry) bool { return e.Path == "b" || strings.HasPrefix(e.Path, "b/") }))}}
+		for i, e := range was {
+			var below []tree.Entry
+			for _, x := range was[i+1:] {
+				if rest, ok := strings.CutPrefix(x.Path, e.Path+"/"); ok {
+					x.Path = rest
+					below = append(below, x)
+				}
+			}
+			switch one := strings.Count(e.Path, "/") == 1 && strings.HasPrefix(e.Path, "b/"); {
+			case one && e.Kind == tree.Dir:
+				given = append(given, tree.Placed{Name: e.Path, Entries: listed(below)})
+			case one, e.Path == "b" && e.Kind == tree.File:
+				given = append(given, tree.Placed{Name: e.Path, File: e})
+			case e.Path == "b" && len(below) == 0:
+				given = append(given, tree.Placed{Name: "b", Entries: listed(nil)})
+			}
+		}
+		given = rapid.Permutation(given).Draw(r, "order")
+		draw("new", names)
+		is, _, err := collectAll(t, dir, "**")
+		if err != nil {
+			r.Fatal(err)
+		}
+		var want []tree.Entry
+		for i, e := range is {
+			same := slices.Contains(was, e)
+			if e.Kind == tree.Dir && same { // what is in it follows
+				same = !slices.ContainsFunc(is[i+1:], func(x tree.Entry) bool { return strings.HasPrefix(x.Path, e.Path+"/") && !slices.Contains(was, x) })
+			}
+			if !same {
+				want = append(want, e)
+			}
+		}
+		got, out, err := collectNew(t, dir, given, "**", "a")
+		if err != nil || !slices.Equal(got, want) {
+			r.Fatalf("given %v\nthere %v\ncollected %v\nwant      %v\n%v", was, is, got, want, err)
+		}
+		inA := slices.ContainsFunc(want, func(e tree.Entry) bool { return e.Path == "a" })
+		if !slices.Equal(out.Found, []bool{len(want) > 0, inA}) {
+			r.Fatalf("collected %v, and the patterns found %v", got, out.Found)
+		}
+	})
 }
