@@ -129,6 +129,15 @@ func canMakeDisks() bool {
 	return d.freeze() == nil && d.thaw() == nil && d.breakDown() == nil
 }
 
+// movedBytes is what a process has read and written, sockets included.
+func movedBytes(pid int) (read, written int64, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err == nil {
+		_, err = fmt.Sscanf(string(b), "rchar: %d\nwchar: %d", &read, &written)
+	}
+	return read, written, err
+}
+
 // limitFiles bounds how many files a process may have open.
 func limitFiles(pid int, n uint64) error {
 	var old unix.Rlimit

@@ -32,4 +32,6 @@ func (*disk) remove()          {}
 
 func canMakeDisks() bool { return false }
 
+func movedBytes(int) (read, written int64, err error) { return 0, 0, errors.ErrUnsupported }
+
 func limitFiles(int, uint64) error { return errors.ErrUnsupported }

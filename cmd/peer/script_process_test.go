@@ -293,6 +293,36 @@ func scriptCrash(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func scriptCrashAt(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "crashat BYTES VAR NAME")
+	least, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	x := scriptProcesses(ts).get(ts, args[2])
+	read := func() int64 {
+		n, _, err := movedBytes(x.cmd.Process.Pid)
+		ts.Check(err)
+		return n
+	}
+	for begun := time.Now(); read() < least; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > patience {
+			ts.Fatalf("%s has read %d bytes after %s", args[2], read(), patience)
+		}
+	}
+	ts.Check(x.cmd.Process.Signal(syscall.SIGSTOP)) // what it has read can only be asked while it is there
+	for last := int64(-1); last != read(); time.Sleep(10 * time.Millisecond) {
+		last = read()
+	}
+	ts.Setenv(args[1], strconv.FormatInt(read(), 10))
+	scriptCrash(ts, false, args[2:])
+}
+
+func scriptWritten(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "written VAR NAME")
+	_, n, err := movedBytes(scriptProcesses(ts).get(ts, args[1]).cmd.Process.Pid)
+	ts.Check(err)
+	ts.Setenv(args[0], strconv.FormatInt(n, 10))
+}
+
 func scriptHolds(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "holds FILE TEXT")
 	limit := time.After(patience)

@@ -61,6 +61,8 @@ const scriptLimit = 4 * time.Minute
 //	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
 //	ends CODE LABEL|NAME            wait until it has ended by itself, with this code; stdout and stderr are what it printed
 //	crash NAME                      kill -9
+//	crashat BYTES VAR NAME          kill -9 once it has read so many bytes since it started, from the network or files; $VAR becomes how many
+//	written VAR NAME                $VAR becomes how many bytes it has written since it started, to the network or files
 //	stumble NAME STARTS MS          start it so often, with kill -9 that many milliseconds later each time
 //	untar FILE                      unpack what a .tar.gz holds
 //	holds FILE TEXT                 wait until FILE has TEXT in it
@@ -92,6 +94,8 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"signal":  scriptSignal,
 	"ends":    scriptEnds,
 	"crash":   scriptCrash,
+	"crashat": scriptCrashAt,
+	"written": scriptWritten,
 	"stumble": scriptStumble,
 	"untar":   scriptUntar,
 	"holds":   scriptHolds,

@@ -390,7 +390,7 @@ func TestACutIsWaitedOutAndWhatCameIsNotFetchedAgain(t *testing.T) {
 	})
 }
 
-// Acceptance case 10, without the kill -9 (cmd/peer/testdata/putresume.txtar has it).
+// Acceptance case 10, without the kill -9 (cmd/peer/testdata/getresume.txtar has it).
 func TestAFetchThatWasBrokenOffGoesOnWhereItWas(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.net.Delay(5 * time.Millisecond)
