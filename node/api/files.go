@@ -21,6 +21,9 @@ type FileBackend interface {
 	Unput(ctx context.Context, ref string) (Put, error)
 	// GetFiles writes blobs to out, those that are not here as they come from other peers.
 	GetFiles(ctx context.Context, q GetFiles, out *FileWriter) error
+	// ListFiles calls each with what is in some folders, and the number of the folder, when the lists
+	// of all of them are here.
+	ListFiles(ctx context.Context, trees []piece.Root, each func(int, tree.Entry) error) error
 	// StoreUsage says what the store holds.
 	StoreUsage(ctx context.Context) (StoreUsage, error)
 }

@@ -44,6 +44,7 @@ func NewHandler(b Backend) http.Handler {
 	}))
 	mux.HandleFunc("GET /v1/jobs/{id}/follow", s.follow)
 	mux.HandleFunc("GET /v1/jobs/{id}/logs", s.logs)
+	mux.HandleFunc("GET /v1/jobs/{id}/files", s.jobFiles)
 	mux.HandleFunc("POST /v1/jobs/{id}/stdin", s.stdin)
 	mux.HandleFunc("GET /v1/watch", s.watch)
 	nextRoutes(mux, b)

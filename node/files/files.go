@@ -309,6 +309,45 @@ func (f *Files) walk(ctx context.Context, root piece.Root, each func(int, tree.E
 	}
 }
 
+// ListFiles implements api.FileBackend.
+func (f *Files) ListFiles(ctx context.Context, trees []piece.Root, each func(int, tree.Entry) error) error {
+	keep := blob.Keep(f.cfg.Store, true)
+	defer keep.Close()
+	var wants []blob.Want
+	seen := map[piece.Root]struct{}{}
+	for _, root := range trees {
+		if _, twice := seen[root]; twice {
+			continue
+		}
+		seen[root] = struct{}{}
+		release, err := f.cfg.Store.Lease(root, "list")
+		if err == nil {
+			defer release() // all of them have to be here at once
+			continue
+		}
+		wants = append(wants, blob.Want{Root: root, Size: -1})
+	}
+	if len(wants) > 0 {
+		if err := f.fetch(ctx, keep, wants, func() {}, func([]api.Source) {}); err != nil {
+			return f.explain(err)
+		}
+	}
+	for i, root := range trees {
+		for e, err := range blob.Entries(f.cfg.Store, root, &tree.Totals{}) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				err = each(i, e)
+			}
+			if err != nil {
+				return f.explain(err)
+			}
+		}
+	}
+	return nil
+}
+
 // explain says what a person can do about an error of the store.
 func (f *Files) explain(err error) error {
 	var full *store.NoRoom

@@ -2,10 +2,14 @@ package files_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +29,19 @@ type peer struct {
 	*api.Client
 	store *store.Store
 	now   time.Time
+	path  string // of its API
+	tasks []api.Task
 }
 
-type others struct{ api.Backend } // what is not about files
+// others is what is not about files.
+type others struct {
+	api.Backend
+	p *peer
+}
+
+func (o others) Tasks(context.Context, string) (api.Tasks, error) {
+	return api.Tasks{Tasks: o.p.tasks, AsOf: o.p.now}, nil
+}
 
 // cluster makes peers that know each other, and those that are away.
 func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
@@ -62,10 +76,10 @@ func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
 		h := &http.Server{Handler: api.NewHandler(struct {
 			*files.Files
 			others
-		}{f, others{}})}
+		}{f, others{p: p}})}
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = h.Serve(l) }() // ends with Close
-		p.Client = api.NewClient(path)
+		p.Client, p.path = api.NewClient(path), path
 		t.Cleanup(func() { p.Client.Close(); h.Close(); <-ended; srv.Close() })
 		all[name] = p
 	}
@@ -310,5 +324,64 @@ func TestManyBlobsComeInTheOrderInWhichTheyWereAskedForAsOftenAsTheyWere(t *test
 	}
 	if _, err := ps["b"].get(t, api.GetFiles{Blobs: make([]api.SizedBlob, api.MaxBlobs+1)}); codeOf(err) != api.Usage {
 		t.Error(err)
+	}
+}
+
+func TestWhatTheTasksOfAJobLeftIsListed(t *testing.T) {
+	ps := cluster(t, []string{"a", "b"})
+	a, b := ps["a"], ps["b"]
+	get := func(query string) (v api.KeptFiles, code api.Code) {
+		t.Helper()
+		c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", b.path)
+		}}}
+		defer c.CloseIdleConnections()
+		r, err := c.Get("http://peer/v1/jobs/j/files" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var no struct{ Error api.Error }
+		if err := errors.Join(json.Unmarshal(body, &v), json.Unmarshal(body, &no)); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		return v, no.Error.Code
+	}
+	if v, code := get(""); code != "" || v.Files == nil || len(v.Files) != 0 || !v.AsOf.Equal(b.now) {
+		t.Errorf("of nothing: %+v, %s", v, code)
+	}
+	contents := map[string][]byte{"x": []byte("1"), "y": []byte("22")}
+	list := folder(t, contents, "x", "y")
+	ref := tree.Ref{Root: piece.Sum(list), Dir: true}
+	if _, err := a.put(t, ref, "x", 0, contents["x"], contents["y"], list); err != nil {
+		t.Fatal(err)
+	}
+	out := func(slot int, partial bool) api.Task {
+		return api.Task{Slot: slot, Output: &api.Output{Ref: &ref, Partial: partial}}
+	}
+	b.tasks = []api.Task{out(1, false), {Slot: 2}, {Slot: 3, Output: &api.Output{}}, out(4, true), out(5, false)}
+	file := func(slot int, name string) api.KeptFile {
+		return api.KeptFile{Slot: slot, Path: name, Kind: "file", Mode: "0644", Size: int64(len(contents[name])), Ref: new(fileRef(contents[name]))}
+	}
+	for query, want := range map[string][]int{"": {1, 5}, "?partial=1": {1, 4, 5}, "?slot=5": {5}, "?slot=4": {}, "?slot=4&partial=1": {4}} {
+		all := []api.KeptFile{}
+		for _, slot := range want {
+			all = append(all, file(slot, "x"), file(slot, "y"))
+		}
+		if v, code := get(query); code != "" || !reflect.DeepEqual(v.Files, all) {
+			t.Errorf("%q: %+v, %s", query, v, code)
+		}
+	}
+	if v, code := get("?slot=x"); code != api.Usage {
+		t.Errorf("%+v, %s", v, code)
+	}
+	gone := tree.Ref{Root: piece.Sum([]byte("gone")), Dir: true}
+	b.tasks = append(b.tasks, api.Task{Slot: 6, Output: &api.Output{Ref: &gone}})
+	if v, code := get(""); code != api.NoCoordinator || v.Files != nil {
+		t.Errorf("with a list that nobody has: %+v, %s", v, code)
 	}
 }
