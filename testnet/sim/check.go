@@ -57,7 +57,7 @@ func (c *check) init(w *world) {
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: restarts{w: w, of: map[slot]*restarted{}, wanted: map[slot]int{}},
 		lives: map[taskstate.JobID][]uint64{}, promised: map[slot]int{}, gone: map[slot]int{}, keeping: map[*peer]time.Duration{}, given: map[taskstate.TaskID]time.Duration{}, unmissed: map[taskstate.TaskID]bool{},
 	}
-	c.files.init()
+	c.files.init(c)
 }
 
 func (c *check) begin() { c.w.after(time.Second, c.tick) }
@@ -67,8 +67,8 @@ func (c *check) tick() {
 	c.cancelled()
 	c.idle()
 	c.kept()
-	c.room()
-	c.quotas()
+	c.files.room()
+	c.files.quotas()
 	c.w.after(time.Second, c.tick)
 }
 
@@ -148,7 +148,7 @@ func (c *check) started(l *life, r *proc) {
 		}
 	}
 	c.begun(l.p, r)
-	c.runsAgain(l, t)
+	c.files.runsAgain(l, t)
 	c.starts[t] = r
 	c.slots[slotOf(t)] = append(c.slots[slotOf(t)], r)
 	c.offered(l.p, r)

@@ -118,7 +118,7 @@ func (c *check) settled(cmd *ledger.Settle) {
 			if _, _, cancelled := rec.Cancelled(); cancelled {
 				c.unmissed[id] = true
 			}
-			c.keptSo(&cmd.Statuses[i])
+			c.files.keptSo(&cmd.Statuses[i])
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (c *check) level() {
 				c.w.load.endAll()
 				c.await(endsWithin, "I1", func() string { return c.unfinished(true) }, func() {
 					c.w.tracef("-- all jobs have ended")
-					c.await(copiesWithin, "I16", c.scarce, func() { c.w.after(restFor, c.rest) })
+					c.await(copiesWithin, "I16", c.files.scarce, func() { c.w.after(restFor, c.rest) })
 				})
 			})
 		})

@@ -45,7 +45,7 @@ func (w *world) turnBackJournal() {
 		p.down(w.chance(0.3), w.spell())
 		w.tracef("the journal of %s is turned back", p.id)
 		p.disk, p.older, p.astray = old, old.Clone(), true
-		w.check.forgetTold(p)
+		w.check.files.forgetTold(p)
 		p.heedless = p.heedless || w.cfg.Break == BreakOldJournal
 	})
 }

@@ -21,14 +21,15 @@ type fileDisk struct {
 
 // thing is the files of one task, whole.
 type thing struct {
-	root    piece.Root // what they are called
-	is      piece.Root // and what they are: something else if the disk has rotted
-	bytes   int64
-	own     bool          // they were made here
-	pinned  bool          // if not, they may go
-	until   time.Duration // for now; 0: for good
-	hurt    time.Duration // when they rotted
-	damaged bool          // and somebody has found out
+	root     piece.Root // what they are called
+	is       piece.Root // and what they are: something else if the disk has rotted
+	bytes    int64
+	own      bool          // they were made here
+	pinned   bool          // if not, they may go
+	released bool          // as others keep them
+	until    time.Duration // for now; 0: for good
+	hurt     time.Duration // when they rotted
+	damaged  bool          // and somebody has found out
 }
 
 // newFiles is an empty disk.
@@ -89,6 +90,14 @@ func (d *fileDisk) collect(id taskstate.TaskID, f *left) {
 	}
 }
 
+// release lets go of what others keep, as the ledger has agreed. It is removed when room is needed.
+func (d *fileDisk) release(id taskstate.TaskID) {
+	if t := d.of[id]; t != nil {
+		d.p.w.check.files.letGo(d.p, id)
+		t.pinned, t.released = false, true
+	}
+}
+
 // tidy removes what nothing holds.
 func (d *fileDisk) tidy() {
 	for _, id := range d.things() {
@@ -96,7 +105,7 @@ func (d *fileDisk) tidy() {
 		if d.of[id].pinned || leased && d.p.w.cfg.Break != BreakEvictLeased {
 			continue
 		}
-		d.p.w.check.evicted(d.p, id, leased)
+		d.p.w.check.files.evicted(d.p, id, leased)
 		delete(d.of, id)
 	}
 }
@@ -158,7 +167,7 @@ func (d *load) get() {
 		f := at.life.fetch(id, *s, func() []taskstate.PeerID { return s.Keepers })
 		f.done = func(is care.Outcome) {
 			if is == care.OK {
-				w.check.got(at, id)
+				w.check.files.got(at, id)
 			}
 		}
 		return

@@ -11,6 +11,7 @@ import (
 
 // filesCheck is what is watched of files: that what was saved is not run again, and I16 to I18.
 type filesCheck struct {
+	c        *check
 	told     map[taskstate.TaskID]*told
 	departed map[taskstate.PeerID]time.Duration    // when they said goodbye last
 	broken   map[taskstate.TaskID]bool             // somebody had their being saved broken off
@@ -32,19 +33,20 @@ type word struct {
 	peer taskstate.PeerID
 }
 
-func (f *filesCheck) init() {
+func (f *filesCheck) init(c *check) {
 	*f = filesCheck{
+		c:    c,
 		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]time.Duration{}, ends: map[taskstate.TaskID]taskstate.Status{},
 		word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
 	}
 }
 
 // toldOnDisk takes note of what a worker's disk tells of tasks that are saved.
-func (c *check) toldOnDisk(l *life, t *transaction) {
+func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 	for s := range t.Statuses() {
-		switch x := c.files.told[s.Task]; {
+		switch x := f.told[s.Task]; {
 		case s.State == taskstate.Saving:
-			c.files.told[s.Task] = &told{inc: l.p.inc, at: c.w.now()}
+			f.told[s.Task] = &told{inc: l.p.inc, at: f.c.w.now()}
 		case s.State.Final() && x != nil:
 			x.over = true
 		}
@@ -52,8 +54,8 @@ func (c *check) toldOnDisk(l *life, t *transaction) {
 }
 
 // forgetTold is a journal that was turned back: what it told is not in it.
-func (c *check) forgetTold(p *peer) {
-	for _, x := range c.files.told {
+func (f *filesCheck) forgetTold(p *peer) {
+	for _, x := range f.told {
 		if x.inc == p.inc {
 			x.inc = ""
 		}
@@ -61,47 +63,47 @@ func (c *check) forgetTold(p *peer) {
 }
 
 // takesUp is I4: a worker that starts again knows what it was saving.
-func (c *check) takesUp(l *life, t *taskstate.Launch) {
-	if x := c.files.told[t.Task]; x != nil && x.inc == l.p.inc && !x.over && t.Ended == nil {
-		c.w.fail("I4", "%s starts again, and has forgotten that the process of %s has ended", l.p.id, t.Task)
+func (f *filesCheck) takesUp(l *life, t *taskstate.Launch) {
+	if x := f.told[t.Task]; x != nil && x.inc == l.p.inc && !x.over && t.Ended == nil {
+		f.c.w.fail("I4", "%s starts again, and has forgotten that the process of %s has ended", l.p.id, t.Task)
 	}
 }
 
 // brokenOff takes note of a task whose being saved somebody ends.
-func (c *check) brokenOff(id taskstate.TaskID) { c.files.broken[id] = true }
+func (f *filesCheck) brokenOff(id taskstate.TaskID) { f.broken[id] = true }
 
 // runsAgain is I17 for inputs: they are here. And it is I4: what was being saved is not run again, unless its peer was given up, or its end
 // is one that asks for it.
-func (c *check) runsAgain(l *life, t taskstate.TaskID) {
-	if j := c.w.load.byID[t.Job]; j != nil && len(j.job.Inputs) > 0 && !l.p.staged[t.Job] {
-		c.w.fail("I17", "%s starts %s, and its inputs are not here", l.p.id, t)
+func (f *filesCheck) runsAgain(l *life, t taskstate.TaskID) {
+	if j := f.c.w.load.byID[t.Job]; j != nil && len(j.job.Inputs) > 0 && !l.p.staged[t.Job] {
+		f.c.w.fail("I17", "%s starts %s, and its inputs are not here", l.p.id, t)
 	}
-	for _, o := range c.slots[slotOf(t)] {
+	for _, o := range f.c.slots[slotOf(t)] {
 		other := o.launch.Task
-		x, p := c.files.told[other], o.p
+		x, p := f.told[other], o.p
 		if other.Attempt > t.Attempt { // this one was given up, and its peer has not heard of it
 			continue
 		}
-		if x == nil || c.files.broken[other] || c.restarts.wantedAfter(t) {
+		if x == nil || f.broken[other] || f.c.restarts.wantedAfter(t) {
 			continue
 		}
-		why, named := c.reasons[other]
-		end, over := c.outcomes[other]
+		why, named := f.c.reasons[other]
+		end, over := f.c.outcomes[other]
 		switch {
 		case named && why != taskstate.ReasonNotStarted && why != taskstate.ReasonInterrupted:
-		case x.inc != p.inc || p.gone || c.files.departed[p.id] > o.since: // it is another one now, or left
+		case x.inc != p.inc || p.gone || f.departed[p.id] > o.since: // it is another one now, or left
 		case over && (end.State == taskstate.Failed || o.launch.Job.Restart != nil):
 		default:
-			c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)
+			f.c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)
 		}
 	}
 }
 
 // saved hears how the saver ends a task. What a peer with an old journal saves again after that was
 // decided changes nothing.
-func (c *check) saved(rep *taskstate.RunReport) {
-	if _, decided := c.files.ends[rep.Task]; !decided {
-		c.outcomes[rep.Task] = *rep
+func (f *filesCheck) saved(rep *taskstate.RunReport) {
+	if _, decided := f.ends[rep.Task]; !decided {
+		f.c.outcomes[rep.Task] = *rep
 	}
 }
 
@@ -110,31 +112,31 @@ const startsWithin = 20 * time.Second
 
 // room is I10 the other way round: what is being saved uses nothing, so that a worker starts what
 // fits beside what runs.
-func (c *check) room() {
-	if !c.w.withFiles {
+func (f *filesCheck) room() {
+	if !f.c.w.withFiles {
 		return
 	}
-	for _, p := range c.w.peers {
-		if !c.couldStart(p) {
-			delete(c.files.stuck, p)
+	for _, p := range f.c.w.peers {
+		if !f.couldStart(p) {
+			delete(f.stuck, p)
 			continue
 		}
-		since, ok := c.files.stuck[p]
+		since, ok := f.stuck[p]
 		if !ok {
-			since = c.w.now()
-			c.files.stuck[p] = since
+			since = f.c.w.now()
+			f.stuck[p] = since
 		}
-		if d := c.w.now() - max(since, p.started); d > startsWithin {
-			c.w.fail("I10", "%s has had room for all it has for %v, while %d tasks are being saved there, and starts nothing", p.id, d, len(p.life.saving))
+		if d := f.c.w.now() - max(since, p.started); d > startsWithin {
+			f.c.w.fail("I10", "%s has had room for all it has for %v, while %d tasks are being saved there, and starts nothing", p.id, d, len(p.life.saving))
 		}
 	}
 }
 
 // couldStart tells whether a worker that is well, and saves something, has tasks that have not
 // started, and room for each of them.
-func (c *check) couldStart(p *peer) bool {
+func (f *filesCheck) couldStart(p *peer) bool {
 	l := p.life
-	if l == nil || p.pains > 0 || l.stopping || len(l.saving) == 0 || l.client.welcome == nil || c.w.now()-p.trouble < startsWithin {
+	if l == nil || p.pains > 0 || l.stopping || len(l.saving) == 0 || l.client.welcome == nil || f.c.w.now()-p.trouble < startsWithin {
 		return false
 	}
 	free := p.offer
@@ -142,11 +144,11 @@ func (c *check) couldStart(p *peer) bool {
 		free = free.Sub(r.launch.Job.Resources)
 	}
 	waits := 0
-	for id := range c.w.quorum.truth.OpenOn(p.id) {
-		if c.starts[id] != nil {
+	for id := range f.c.w.quorum.truth.OpenOn(p.id) {
+		if f.c.starts[id] != nil {
 			continue
 		}
-		j := c.w.load.byID[id.Job]
+		j := f.c.w.load.byID[id.Job]
 		switch {
 		case j == nil || !j.job.Resources.Fits(free):
 			return false
@@ -159,8 +161,8 @@ func (c *check) couldStart(p *peer) bool {
 }
 
 // keptSo hears an end as it is decided: it is the one and only, and what it says of keepers is true.
-func (c *check) keptSo(s *taskstate.Status) {
-	rec, ok := c.w.quorum.truth.Job(s.Task.Job)
+func (f *filesCheck) keptSo(s *taskstate.Status) {
+	rec, ok := f.c.w.quorum.truth.Job(s.Task.Job)
 	if !ok || !rec.Job().Saves() || !s.State.Final() {
 		return
 	}
@@ -168,47 +170,47 @@ func (c *check) keptSo(s *taskstate.Status) {
 	if at.Attempt != s.Task.Attempt || at.Final == nil || at.Final.State != s.State || at.Final.Seq != s.Seq {
 		return // it was refused: the peer had been given up, or had left
 	}
-	if was, known := c.files.ends[s.Task]; known {
+	if was, known := f.ends[s.Task]; known {
 		if was.State != s.State || !was.Saved.Equal(s.Saved) {
-			c.w.fail("I4", "%s has two ends: %s %+v, and %s %+v", s.Task, was.State, was.Saved, s.State, s.Saved)
+			f.c.w.fail("I4", "%s has two ends: %s %+v, and %s %+v", s.Task, was.State, was.Saved, s.State, s.Saved)
 		}
 		return
 	}
-	c.files.ends[s.Task] = *s
+	f.ends[s.Task] = *s
 	if !at.Final.Saved.Equal(s.Saved) {
-		c.w.fail("I16", "the ledger says of %s that it keeps %+v, and its end says %+v", s.Task, at.Final.Saved, s.Saved)
+		f.c.w.fail("I16", "the ledger says of %s that it keeps %+v, and its end says %+v", s.Task, at.Final.Saved, s.Saved)
 	}
 	if s.Saved != nil {
-		c.keepersHave(s)
+		f.keepersHave(s)
 	}
 }
 
 // keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk went
 // since it said so, or its copy has rotted since it was made.
-func (c *check) keepersHave(s *taskstate.Status) {
+func (f *filesCheck) keepersHave(s *taskstate.Status) {
 	for _, k := range s.Saved.Keepers {
-		p := c.w.byID[k]
+		p := f.c.w.byID[k]
 		if t := p.files.of[s.Task]; t != nil && t.pinned && t.is == t.root || p.gone {
 			continue
 		}
-		said, ok := c.files.word[word{s.Task, k}]
+		said, ok := f.word[word{s.Task, k}]
 		switch t := p.files.of[s.Task]; {
 		case !ok:
-			c.w.fail("I16", "%s is named as a keeper of %s, and never said so", k, s.Task)
+			f.c.w.fail("I16", "%s is named as a keeper of %s, and never said so", k, s.Task)
 		case p.files.since >= said, t != nil && t.hurt > 0: // what rots is noticed when it is read, not before
 		default:
-			c.w.fail("I16", "the ledger says that %s keeps what %s left, and it does not", k, s.Task)
+			f.c.w.fail("I16", "the ledger says that %s keeps what %s left, and it does not", k, s.Task)
 		}
 	}
 }
 
 // says takes a peer's word that it keeps what a task left.
-func (c *check) says(id taskstate.TaskID, p *peer) { c.files.word[word{id, p.id}] = c.w.now() }
+func (f *filesCheck) says(id taskstate.TaskID, p *peer) { f.word[word{id, p.id}] = f.c.w.now() }
 
 // forgets tells whether the ledger has no use for what a task left: its job is forgotten, or
 // something else came of the slot.
-func (c *check) forgets(id taskstate.TaskID) bool {
-	rec, ok := c.w.quorum.truth.Job(id.Job)
+func (f *filesCheck) forgets(id taskstate.TaskID) bool {
+	rec, ok := f.c.w.quorum.truth.Job(id.Job)
 	if !ok {
 		return true
 	}
@@ -217,9 +219,9 @@ func (c *check) forgets(id taskstate.TaskID) bool {
 }
 
 // able lists the peers that could keep a copy: what may change that is looked at again later.
-func (c *check) able(l *life, bytes int64) (out []*peer) {
+func (f *filesCheck) able(l *life, bytes int64) (out []*peer) {
 	for _, id := range l.others() {
-		if p := c.w.byID[id]; c.keeps(l, p, bytes, c.w.now()-time.Minute) {
+		if p := f.c.w.byID[id]; f.keeps(l, p, bytes, f.c.w.now()-time.Minute) {
 			out = append(out, p)
 		}
 	}
@@ -228,64 +230,71 @@ func (c *check) able(l *life, bytes int64) (out []*peer) {
 
 // keeps tells whether a peer that others can talk with has had room for so much, with nothing the
 // matter since a moment.
-func (c *check) keeps(l *life, p *peer, bytes int64, since time.Duration) bool {
-	m, in := c.w.quorum.truth.Member(p.id)
+func (f *filesCheck) keeps(l *life, p *peer, bytes int64, since time.Duration) bool {
+	m, in := f.c.w.quorum.truth.Member(p.id)
 	return in && m.In() && p.life != nil && p.pains == 0 && p.trouble < since && l.p.pains == 0 && l.p.trouble < since &&
-		l.shy[p.id] < since && p.files.quota > 1<<39 && c.w.net.both(l.p, p) && p.life.fetching < 3
+		l.shy[p.id] < since && p.files.quota > 1<<39 && f.c.w.net.both(l.p, p) && p.life.fetching < 3
 }
 
 // owed is I16 as a maker decides: there are as many copies as peers were able to keep one, up to
 // what is wanted, unless as many as may be asked said no.
-func (c *check) owed(s *saving, saved *taskstate.Saved, no int) {
+func (f *filesCheck) owed(s *saving, saved *taskstate.Saved, no int) {
 	able := 0
 	for _, p := range s.search.able {
-		if c.keeps(s.l, p, saved.Bytes, s.since-time.Minute) {
+		if f.keeps(s.l, p, saved.Bytes, s.since-time.Minute) {
 			able++
 		}
 	}
 	if want := min(saved.Keep, 1+able); len(saved.Keepers) < want && no == 0 {
-		c.w.fail("I16", "%s lets %s end with copies on %v, and %d peers could keep one, of %d that are wanted", s.l.p.id, s.launch.Task, saved.Keepers, 1+able, saved.Keep)
+		f.c.w.fail("I16", "%s lets %s end with copies on %v, and %d peers could keep one, of %d that are wanted", s.l.p.id, s.launch.Task, saved.Keepers, 1+able, saved.Keep)
 	}
 }
 
 // evicted is I16 and I18 for what a store removes: nobody reads it, and it is not the last copy of
-// what the ledger says is kept.
-func (c *check) evicted(p *peer, id taskstate.TaskID, leased bool) {
+// what the ledger says is kept, unless it became that after it was let go.
+func (f *filesCheck) evicted(p *peer, id taskstate.TaskID, leased bool) {
 	if leased {
-		c.w.fail("I18", "%s removes what %s left, and somebody reads it", p.id, id)
+		f.c.w.fail("I18", "%s removes what %s left, and somebody reads it", p.id, id)
 	}
-	if c.forgets(id) {
+	if !p.files.of[id].released {
+		f.letGo(p, id)
+	}
+}
+
+// letGo is I16 for what a peer holds no longer.
+func (f *filesCheck) letGo(p *peer, id taskstate.TaskID) {
+	if f.forgets(id) {
 		return
 	}
-	for _, o := range c.w.peers {
+	for _, o := range f.c.w.peers {
 		if t := o.files.of[id]; o != p && !o.gone && t != nil && t.pinned && t.is == t.root {
 			return
 		}
 	}
 	if t := p.files.of[id]; t.is == t.root && !t.damaged {
-		c.w.fail("I16", "%s removes the last copy of what %s left", p.id, id)
+		f.c.w.fail("I16", "%s removes the last copy of what %s left", p.id, id)
 	}
 }
 
 // got is I17: what somebody got is what the task left.
-func (c *check) got(p *peer, id taskstate.TaskID) {
+func (f *filesCheck) got(p *peer, id taskstate.TaskID) {
 	if t := p.files.of[id]; t != nil && t.is != piece.Sum([]byte(id.String())) && t.hurt == 0 {
-		c.w.fail("I17", "%s got what %s left, and it is something else", p.id, id)
+		f.c.w.fail("I17", "%s got what %s left, and it is something else", p.id, id)
 	}
 }
 
 // quotas is I18: what is kept for others keeps to the quota.
-func (c *check) quotas() {
-	for _, p := range c.w.peers {
-		if sum := p.files.kept(); sum > p.files.quota && c.w.withFiles {
-			c.w.fail("I18", "%s keeps %d bytes for others, and its quota is %d", p.id, sum, p.files.quota)
+func (f *filesCheck) quotas() {
+	for _, p := range f.c.w.peers {
+		if sum := p.files.kept(); sum > p.files.quota && f.c.w.withFiles {
+			f.c.w.fail("I18", "%s keeps %d bytes for others, and its quota is %d", p.id, sum, p.files.quota)
 		}
 	}
 }
 
 // scarce tells what has fewer copies than it could have, once nothing hurts any more.
-func (c *check) scarce() string {
-	w := c.w
+func (f *filesCheck) scarce() string {
+	w := f.c.w
 	able := 0
 	for _, p := range w.peers {
 		m, in := w.quorum.truth.Member(p.id)

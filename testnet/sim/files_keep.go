@@ -48,7 +48,7 @@ var errBroken = errors.New("the stream broke")
 // copied has others keep what a task left, and then tells its end.
 func (s *saving) copied(rep taskstate.RunReport, copies int) {
 	l := s.l
-	s.search = search{rep: rep, asks: map[taskstate.PeerID]*asking{}, able: l.w.check.able(l, s.saved.Bytes)}
+	s.search = search{rep: rep, asks: map[taskstate.PeerID]*asking{}, able: l.w.check.files.able(l, s.saved.Bytes)}
 	var willing []taskstate.PeerID
 	for _, p := range keep.Order(s.launch.Task, s.launch.Job.Submitter, l.others()) {
 		if l.shy[p] <= l.w.now() {
@@ -132,7 +132,7 @@ func (s *saving) found() {
 		l.w.stats.Owed++
 	}
 	s.search.rep.Saved = &saved
-	l.w.check.owed(s, &saved, len(no))
+	l.w.check.files.owed(s, &saved, len(no))
 	s.over(s.search.rep)
 }
 
@@ -196,7 +196,7 @@ func (l *life) keepFor(x *link, from *peer, what keepThis) {
 	t := p.files.of[what.id]
 	switch {
 	case t != nil && t.pinned && !t.damaged:
-		w.check.says(what.id, p)
+		w.check.files.says(what.id, p)
 		x.send(keepAnswer{kept: true})
 		return
 	case p.files.quota == 0:
@@ -214,9 +214,9 @@ func (l *life) keepFor(x *link, from *peer, what keepThis) {
 		case care.OK:
 			t := p.files.of[what.id]
 			if !t.pinned {
-				t.pinned, t.until = true, w.now()+time.Hour
+				t.pinned, t.released, t.until = true, false, w.now()+time.Hour
 			}
-			w.check.says(what.id, p)
+			w.check.files.says(what.id, p)
 			x.send(keepAnswer{kept: true})
 		case care.NoRoom:
 			no(keep.CodeFull)
@@ -543,8 +543,8 @@ func (c *carer) begin(dos []care.Do) {
 			l.tellKept(id, []taskstate.PeerID{l.p.id}, true, done)
 		case care.Release:
 			l.tellKept(id, nil, true, func(is care.Outcome) {
-				if t := l.p.files.of[id]; is == care.OK && t != nil {
-					t.pinned = false
+				if is == care.OK {
+					l.p.files.release(id)
 				}
 				done(is)
 			})
@@ -555,7 +555,7 @@ func (c *carer) begin(dos []care.Do) {
 			f.done = func(is care.Outcome) {
 				if is == care.OK {
 					t := l.p.files.of[id]
-					t.pinned, t.until = true, 0
+					t.pinned, t.released, t.until = true, false, 0
 				}
 				done(is)
 			}

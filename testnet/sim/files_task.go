@@ -102,7 +102,7 @@ func (s *saving) collect() {
 			s.saved.Root, s.saved.Logs, s.saved.Bytes = piece.Root{}, f.root, 0
 		}
 		p.files.collect(s.launch.Task, f)
-		w.check.says(s.launch.Task, p)
+		w.check.files.says(s.launch.Task, p)
 	}
 	rep.Saved = s.saved
 	copies := 0
@@ -129,7 +129,7 @@ func (s *saving) stop(why taskstate.Reason) {
 		return
 	}
 	s.stopped = true
-	s.l.w.check.brokenOff(s.launch.Task)
+	s.l.w.check.files.brokenOff(s.launch.Task)
 	if s.l.w.cfg.Break == BreakDeaf {
 		return
 	}
@@ -153,7 +153,7 @@ func (s *saving) over(rep taskstate.RunReport) {
 		s.search.asks[id].drop()
 	}
 	rep.At = l.p.wall().UnixMilli()
-	l.w.check.saved(&rep)
+	l.w.check.files.saved(&rep)
 	l.ran(rep)
 }
 

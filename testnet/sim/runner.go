@@ -162,7 +162,7 @@ func (l *life) adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	for _, t := range tasks {
 		r, runs := p.procs[t.Task]
 		rep, over := p.reports[t.Task]
-		p.w.check.takesUp(l, &t)
+		p.w.check.files.takesUp(l, &t)
 		switch {
 		case t.Ended != nil && p.w.cfg.Break == BreakRunAgain:
 			l.after(0, func() { l.start(t) })

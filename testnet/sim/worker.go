@@ -111,7 +111,7 @@ func (j *journalWriter) write() {
 		l.p.older = l.p.disk.Clone()
 	}
 	l.w.check.epochs.journaled(l, j.txn)
-	l.w.check.toldOnDisk(l, j.txn)
+	l.w.check.files.toldOnDisk(l, j.txn)
 	if err := j.txn.Write(l.p.disk, l.seal); err != nil {
 		l.w.fail("bug", "%s cannot write its journal: %v", l.p.id, err)
 	}
