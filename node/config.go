@@ -29,6 +29,7 @@ type Config struct {
 	Labels     map[string]string
 	MilliCPU   int64            // offered; default: all
 	Memory     int64            // offered, bytes; default: all
+	Disk       int64            // offered, bytes; negative: none; default: what is free when it starts, but for a tenth of the disk
 	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
 	NoMDNS     bool
 	Testnet    bool // the API may cut this peer off from others

@@ -10,6 +10,7 @@ import (
 	"github.com/pbnjay/memory"
 
 	"covey/dispatch/session"
+	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/taskstate"
 )
@@ -17,6 +18,7 @@ import (
 // offering is what this peer gives to tasks. It owns which addresses were offered last.
 type offering struct {
 	cfg   Config
+	disk  int64 // as measured at the start: tasks count against it, and what they write must not once more
 	name  string
 	addrs func() []string // multiaddrs; nil before there is a network
 
@@ -26,18 +28,39 @@ type offering struct {
 
 // now is what this peer gives to tasks, and what constraints may ask about it.
 func (f *offering) now() session.Offer {
-	r := taskstate.Resources{MilliCPU: f.cfg.MilliCPU, Memory: f.cfg.Memory, Others: f.cfg.Others}
+	r := taskstate.Resources{MilliCPU: f.cfg.MilliCPU, Memory: f.cfg.Memory, Disk: f.cfg.Disk, Others: f.cfg.Others}
 	if r.MilliCPU <= 0 {
 		r.MilliCPU = int64(runtime.NumCPU()) * 1000
 	}
 	if r.Memory <= 0 {
 		r.Memory = int64(memory.TotalMemory())
 	}
+	switch {
+	case r.Disk == 0:
+		r.Disk = f.disk
+	case r.Disk < 0:
+		r.Disk = 0
+	}
 	o := session.Offer{Resources: r, Name: f.name, Labels: f.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if f.addrs != nil {
 		o.Addrs = hostIPs(f.addrs())
 	}
 	return o
+}
+
+// diskShare is what part of a disk is not offered to tasks.
+const diskShare = 10
+
+// measure finds out how much of the disk with the data folder tasks may have. Where nobody can say,
+// as on Windows, it is nothing.
+func (f *offering) measure(dir string) {
+	look := f.cfg.Machine.Room
+	if look == nil {
+		look = func() (supervise.Room, error) { return supervise.RoomOf(dir) }
+	}
+	if r, err := look(); err == nil && !r.ReadOnly {
+		f.disk = min(max(0, r.Free-r.Total/diskShare), session.MaxResources)
+	}
 }
 
 // moved describes this peer again when its addresses have changed, as the view tells: membership

@@ -1,14 +1,17 @@
 package node
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/node/runner/supervise"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -63,6 +66,30 @@ func TestChangedAddressesReachTheCoordinatorInTheSession(t *testing.T) {
 		}
 		return elsewhere()
 	})
+}
+
+func TestOfADiskItsFreeRoomIsOfferedButForATenthOfItUnlessSaidOtherwise(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ free, total, said, want int64 }{
+		{free: 60, total: 100, want: 50},
+		{free: 9, total: 100, want: 0},
+		{free: 60, total: 100, said: 7, want: 7},
+		{free: 60, total: 100, said: -1, want: 0},
+		{free: 1 << 60, total: 1 << 60, want: session.MaxResources},
+	} {
+		free := x.free
+		f := offering{cfg: Config{Disk: x.said, Machine: Machine{Room: func() (supervise.Room, error) { return supervise.Room{Free: free, Total: x.total}, nil }}}}
+		f.measure("")
+		free-- // what tasks write is counted once
+		if o := f.now(); o.Resources.Disk != x.want || o.Check() != nil {
+			t.Errorf("%+v: %d, %v", x, o.Resources.Disk, o.Check())
+		}
+	}
+	var f offering
+	f.cfg.Machine.Room = func() (supervise.Room, error) { return supervise.Room{}, errors.ErrUnsupported }
+	if f.measure(""); f.now().Resources.Disk != 0 {
+		t.Errorf("of a disk nobody can measure %d bytes are offered", f.now().Resources.Disk)
+	}
 }
 
 func TestLabelsThatNoConstraintCouldAskForAreRefused(t *testing.T) {

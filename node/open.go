@@ -67,6 +67,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0, cfg.NewIdentity); err != nil {
 		return nil, err
 	}
+	n.offer.measure(n.folder.dir)
 	n.disk = &disk{dir: n.folder.dir}
 	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})}
 	if n.name, err = n.folder.name(cfg.Name); err != nil {

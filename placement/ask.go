@@ -36,8 +36,8 @@ func prepare(need Need) *ask {
 }
 
 // howMany tasks fit into what is free: negative where more is promised than offered, MaxInt32 where
-// nothing is asked for. missed is what there is least of: 0 for cpus and memory, i+1 for
-// a.counts[i].
+// nothing is asked for. missed is what there is least of: 0 for cpus, memory and disk,
+// i+1 for a.counts[i].
 func (a *ask) howMany(free taskstate.Resources) (n, missed int) {
 	least := int64(math.MaxInt32)
 	if a.Resources.MilliCPU > 0 {
@@ -45,6 +45,9 @@ func (a *ask) howMany(free taskstate.Resources) (n, missed int) {
 	}
 	if a.Resources.Memory > 0 {
 		least = min(least, floorDiv(free.Memory, a.Resources.Memory))
+	}
+	if a.Resources.Disk > 0 {
+		least = min(least, floorDiv(free.Disk, a.Resources.Disk))
 	}
 	for i, c := range a.counts {
 		if fits := floorDiv(free.Others.Of(c.name), c.n); fits < least {

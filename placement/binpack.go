@@ -39,8 +39,8 @@ func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 	}
 }
 
-// fullness is the greatest share that is promised of the cpus, the memory, or a named count the job
-// asks for. One division per share and no sums: the same on every machine.
+// fullness is the greatest share that is promised of the cpus, the memory, and of the disk and the
+// named counts that the job asks for. One division per share and no sums: the same on every machine.
 func (a *ask) fullness(offer, free taskstate.Resources) float64 {
 	share := func(offer, free int64) float64 {
 		if offer <= 0 {
@@ -49,6 +49,9 @@ func (a *ask) fullness(offer, free taskstate.Resources) float64 {
 		return float64(offer-free) / float64(offer)
 	}
 	most := max(share(offer.MilliCPU, free.MilliCPU), share(offer.Memory, free.Memory))
+	if a.Resources.Disk > 0 {
+		most = max(most, share(offer.Disk, free.Disk))
+	}
 	for _, c := range a.counts {
 		most = max(most, share(offer.Others.Of(c.name), free.Others.Of(c.name)))
 	}

@@ -53,6 +53,9 @@ func some(t *rapid.T, label string, most int) bool {
 
 var anyResources = rapid.Custom(func(t *rapid.T) taskstate.Resources {
 	r := taskstate.Resources{MilliCPU: 500 * rapid.Int64Range(0, 4).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 3).Draw(t, "memory")}
+	if some(t, "writes", 3) {
+		r.Disk = rapid.Int64Range(0, 3).Draw(t, "disk")
+	}
 	if some(t, "counted", 3) {
 		r.Others = taskstate.CountsOf(map[string]int64{"gpus": rapid.Int64Range(0, 2).Draw(t, "gpus"), "keys": rapid.Int64Range(0, 2).Draw(t, "keys")})
 	}
@@ -69,7 +72,7 @@ var anyFacts = rapid.Custom(func(t *rapid.T) *constraint.Facts {
 
 var anyPeer = rapid.Custom(func(t *rapid.T) placement.Peer {
 	offer := taskstate.Resources{
-		MilliCPU: 500 * rapid.Int64Range(0, 12).Draw(t, "offerCPU"), Memory: rapid.Int64Range(0, 12).Draw(t, "offerMemory"),
+		MilliCPU: 500 * rapid.Int64Range(0, 12).Draw(t, "offerCPU"), Memory: rapid.Int64Range(0, 12).Draw(t, "offerMemory"), Disk: rapid.Int64Range(0, 12).Draw(t, "offerDisk"),
 		Others: taskstate.CountsOf(map[string]int64{"gpus": rapid.Int64Range(0, 4).Draw(t, "offerGPUs"), "keys": rapid.Int64Range(0, 9).Draw(t, "offerKeys")}),
 	}
 	facts := anyFacts.Draw(t, "facts")
@@ -128,6 +131,9 @@ func kinds(r taskstate.Resources) map[string]int64 {
 	}
 	if r.Memory != 0 {
 		m["memory"] = r.Memory
+	}
+	if r.Disk != 0 {
+		m["disk"] = r.Disk
 	}
 	return m
 }

@@ -13,7 +13,7 @@ import (
 
 func drawResources(t *rapid.T, name string) Resources {
 	counts := rapid.MapOfN(rapid.SampledFrom([]string{"gpus", "license", "a-b", "seats_2"}), rapid.Int64Range(0, 9), 0, 4).Draw(t, name+" counts")
-	return Resources{MilliCPU: rapid.Int64Range(0, 9000).Draw(t, name+" cpus"), Memory: rapid.Int64Range(0, 1<<40).Draw(t, name+" memory"), Others: CountsOf(counts)}
+	return Resources{MilliCPU: rapid.Int64Range(0, 9000).Draw(t, name+" cpus"), Memory: rapid.Int64Range(0, 1<<40).Draw(t, name+" memory"), Disk: rapid.Int64Range(0, 1<<40).Draw(t, name+" disk"), Others: CountsOf(counts)}
 }
 
 func TestResourcesAreCountedLikeNumbers(t *testing.T) {
@@ -39,7 +39,7 @@ func TestWhatFitsStillFitsWhereThereIsMoreAndTakesNoMoreThanThereIs(t *testing.T
 			t.Fatal("it does not fit where there is more")
 		}
 		left := free.Sub(need)
-		whole := left.MilliCPU >= 0 && left.Memory >= 0
+		whole := left.MilliCPU >= 0 && left.Memory >= 0 && left.Disk >= 0
 		for _, n := range left.Others.Map() {
 			whole = whole && n >= 0
 		}

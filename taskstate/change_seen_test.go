@@ -21,7 +21,7 @@ func anySpec(t *rapid.T) *taskstate.Job {
 		Name: some("name", "web", "db"), Type: taskstate.JobType(some("type", "batch", "service")), Count: number.Draw(t, "count"),
 		Each: words.Draw(t, "each"), Constraints: words.Draw(t, "constraints"), Timeout: ms.Draw(t, "timeout"),
 		Strategy: taskstate.Strategy(some("strategy", "", "spread", "binpack")), MaxPerPeer: number.Draw(t, "max per peer"), Priority: number.Draw(t, "priority"),
-		Resources:   taskstate.Resources{MilliCPU: rapid.SampledFrom([]int64{0, 1, 500, 1000}).Draw(t, "cpus"), Memory: rapid.SampledFrom([]int64{0, 1, 1024, 1 << 30}).Draw(t, "memory")},
+		Resources:   taskstate.Resources{MilliCPU: rapid.SampledFrom([]int64{0, 1, 500, 1000}).Draw(t, "cpus"), Memory: rapid.SampledFrom([]int64{0, 1, 1024, 1 << 30}).Draw(t, "memory"), Disk: rapid.SampledFrom([]int64{0, 1 << 30}).Draw(t, "disk")},
 		Unreachable: taskstate.Unreachable{ReplaceAfter: ms.Draw(t, "replace after")},
 	}
 	if rapid.Bool().Draw(t, "numbered") {

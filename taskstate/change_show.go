@@ -89,6 +89,9 @@ func showResources(j *Job) string {
 	if n := j.Resources.Memory; n != 0 {
 		parts = append(parts, "memory: "+bytesOf(n))
 	}
+	if n := j.Resources.Disk; n != 0 {
+		parts = append(parts, "disk: "+bytesOf(n))
+	}
 	if j.Resources.Others != "" {
 		parts = append(parts, strings.ReplaceAll(strings.ReplaceAll(string(j.Resources.Others), "=", ": "), ",", ", "))
 	}

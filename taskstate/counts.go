@@ -93,6 +93,10 @@ func (c Counts) Check() error {
 // names from outside asks it first: a name with a comma or an equals sign in it would read as
 // several.
 func CheckCountName(name string) error {
+	switch name {
+	case "cpus", "memory", "disk":
+		return fmt.Errorf("%s is no count: it is said by itself, as in --%s", name, name)
+	}
 	if !validCountName(name) {
 		return fmt.Errorf("%.80q is no name of a count: expected 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)
 	}

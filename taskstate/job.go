@@ -188,31 +188,33 @@ type Noop struct {
 }
 
 // Resources a task promises itself on a peer, or a peer offers. CPU in thousandths of one, memory
-// in bytes.
+// and disk in bytes.
 type Resources struct {
 	MilliCPU int64  `cbor:"1,keyasint,omitempty" json:"milli_cpu,omitempty"`
 	Memory   int64  `cbor:"2,keyasint,omitempty" json:"memory,omitempty"`
 	Others   Counts `cbor:"3,keyasint,omitempty" json:"others,omitempty"` // gpus, and what else a peer has a number of
+	Disk     int64  `cbor:"4,keyasint,omitempty" json:"disk,omitempty"`
 }
 
 // Add returns the sum.
 func (r Resources) Add(o Resources) Resources {
-	return Resources{MilliCPU: r.MilliCPU + o.MilliCPU, Memory: r.Memory + o.Memory, Others: r.Others.Add(o.Others)}
+	return Resources{MilliCPU: r.MilliCPU + o.MilliCPU, Memory: r.Memory + o.Memory, Disk: r.Disk + o.Disk, Others: r.Others.Add(o.Others)}
 }
 
 // Sub returns the difference; it may be negative, which Fits treats as full.
 func (r Resources) Sub(o Resources) Resources {
-	return Resources{MilliCPU: r.MilliCPU - o.MilliCPU, Memory: r.Memory - o.Memory, Others: r.Others.Add(o.Others.Times(-1))}
+	return Resources{MilliCPU: r.MilliCPU - o.MilliCPU, Memory: r.Memory - o.Memory, Disk: r.Disk - o.Disk, Others: r.Others.Add(o.Others.Times(-1))}
 }
 
 // Fits tells whether a need fits into what is free. What is not asked for never stands in the way.
 func (r Resources) Fits(free Resources) bool {
-	return (r.MilliCPU == 0 || r.MilliCPU <= free.MilliCPU) && (r.Memory == 0 || r.Memory <= free.Memory) && r.Others.Fits(free.Others)
+	return (r.MilliCPU == 0 || r.MilliCPU <= free.MilliCPU) && (r.Memory == 0 || r.Memory <= free.Memory) &&
+		(r.Disk == 0 || r.Disk <= free.Disk) && r.Others.Fits(free.Others)
 }
 
 // Times returns n times r.
 func (r Resources) Times(n int64) Resources {
-	return Resources{MilliCPU: n * r.MilliCPU, Memory: n * r.Memory, Others: r.Others.Times(n)}
+	return Resources{MilliCPU: n * r.MilliCPU, Memory: n * r.Memory, Disk: n * r.Disk, Others: r.Others.Times(n)}
 }
 
 // Unreachable says what becomes of an attempt whose peer cannot be reached.

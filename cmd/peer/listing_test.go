@@ -58,7 +58,7 @@ raspberry  voter        ready  6.4/8  12     direct 3ms
 
 func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 	for column, change := range map[string]func(*api.Peer){
-		"VERSION": func(p *api.Peer) { p.Version = "0.1.0" }, "AGE": func(p *api.Peer) { p.Age = 12 }, "MEMORY": func(p *api.Peer) { p.MemoryUsed = 1 },
+		"VERSION": func(p *api.Peer) { p.Version = "0.1.0" }, "AGE": func(p *api.Peer) { p.Age = 12 }, "MEMORY": func(p *api.Peer) { p.MemoryUsed = 1 }, "DISK": func(p *api.Peer) { p.DiskUsed = 1 },
 		"AVAILABLE": func(p *api.Peer) { p.Availability = api.Paused }, "ID": func(p *api.Peer) { p.Name = "nas" }, "OFFERS": func(p *api.Peer) { p.Offers = map[string]int64{"gpus": 1} },
 	} {
 		ps := clusterOf("nas", "mini")
@@ -70,7 +70,7 @@ func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 			t.Errorf("%s is not shown", column)
 		}
 	}
-	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 12 {
+	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 13 {
 		t.Errorf("--wide --labels shows %d columns", n)
 	}
 }

@@ -142,6 +142,7 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		{"AVAILABLE", wide || any(func(p api.Peer) bool { return p.Availability != api.Active }), availabilityText},
 		{"CPUS", true, cpusOf},
 		{"MEMORY", wide || any(func(p api.Peer) bool { return p.MemoryUsed > 0 }), func(p api.Peer) string { return ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)) }},
+		{"DISK", wide || any(func(p api.Peer) bool { return p.DiskUsed > 0 }), func(p api.Peer) string { return ofOffer(p, bytesText(p.DiskUsed), bytesText(p.Disk)) }},
 		{"TASKS", true, func(p api.Peer) string { return strconv.Itoa(p.Tasks) }},
 		{"LINK", true, linkText},
 		{"VERSION", wide || any(func(p api.Peer) bool { return p.Version != ps.Peers[0].Version }), func(p api.Peer) string { return orDash(p.Version) }},

@@ -19,17 +19,17 @@ import (
 
 // runFlags are what `peer run` lets a person say about a job.
 type runFlags struct {
-	name, array, eachLine, script, dir         string
-	cpus, memory, timeout, replaceAfter, delay string
-	maxOutput                                  string
-	env                                        []string
-	parallel                                   int
-	shell, detach, dry, wait, null             bool
-	policy                                     policyFlags
-	output                                     outputFlags
-	stdin                                      stdinFlags
-	files                                      filesFlags
-	inputs                                     inputFlags
+	name, array, eachLine, script, dir               string
+	cpus, memory, disk, timeout, replaceAfter, delay string
+	maxOutput                                        string
+	env                                              []string
+	parallel                                         int
+	shell, detach, dry, wait, null                   bool
+	policy                                           policyFlags
+	output                                           outputFlags
+	stdin                                            stdinFlags
+	files                                            filesFlags
+	inputs                                           inputFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and
@@ -124,6 +124,7 @@ func runCommand(c *cli) *cobra.Command {
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
 	fl.StringVar(&f.cpus, "cpus", "", "`N` CPUs to reserve per task (default 1)")
 	fl.StringVar(&f.memory, "memory", "", "memory to reserve per task, as a `SIZE` like 512MiB")
+	fl.StringVar(&f.disk, "disk", "", "disk to reserve per task, as a `SIZE` like 20GiB")
 	fl.StringVar(&f.maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and of its stderr (default 64MiB)")
 	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
 	fl.StringVar(&f.replaceAfter, "replace-after", "", "restart elsewhere this `DURATION` after the peer is declared dead (default 10s)")
@@ -240,6 +241,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 	}{
 		{"--cpus", f.cpus, func(s string) (err error) { j.Resources.MilliCPU, err = spell.CPUs(s); return err }},
 		{"--memory", f.memory, func(s string) (err error) { j.Resources.Memory, err = jobfile.ParseSize(s); return err }},
+		{"--disk", f.disk, func(s string) (err error) { j.Resources.Disk, err = jobfile.ParseSize(s); return err }},
 		{"--max-output", f.maxOutput, func(s string) (err error) { j.MaxOutput, err = jobfile.ParseOutput(s); return err }},
 		{"--timeout", f.timeout, func(s string) error { return millis(s, &j.Timeout) }},
 		{"--delay", f.delay, func(s string) error { return millis(s, &j.Delay) }},

@@ -32,6 +32,7 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 	"run.noop.duration":         {"", "a no-op runs no command; it is for measurements"},
 	"resources.cpus":            {"cpus", ""},
 	"resources.memory":          {"memory", ""},
+	"resources.disk":            {"disk", ""},
 	"resources.gpus":            {"gpus", "any other name: resource"},
 	"max_output":                {"max-output", ""},
 	"outputs.globs":             {"out", ""},
@@ -106,7 +107,7 @@ func TestEveryKeyOfAJobFileHasAFlagOfRunOrAReasonAndTheReverse(t *testing.T) {
 			}
 			keys = append(keys, "run.noop.duration")
 		case "resources": // any other name is one, too
-			keys = append(keys, "resources.cpus", "resources.memory", "resources.gpus")
+			keys = append(keys, "resources.cpus", "resources.memory", "resources.disk", "resources.gpus")
 		case "unreachable", "placement", "restart", "update", "schedule", "outputs":
 			for _, k := range keysAt(t, top+": {zzz: 1, yyy: 0}") {
 				keys = append(keys, top+"."+k)

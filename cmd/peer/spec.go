@@ -33,6 +33,9 @@ func needsText(s *api.Spec) string {
 	if s.Memory > 0 {
 		parts = append(parts, bytesText(s.Memory)+" of memory")
 	}
+	if s.Disk > 0 {
+		parts = append(parts, bytesText(s.Disk)+" of disk")
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Others[name], name))
 	}

@@ -42,15 +42,15 @@ goes before peer.yaml, and is not remembered.`
 
 // upFlags are `peer up`'s words; the rest goes straight into a node.Config.
 type upFlags struct {
-	cpus, memory string
-	output       string
-	logSize      string
-	store        string
-	labels       []string
-	offers       []string
-	gpus         int64
-	detach       bool
-	verbose      bool
+	cpus, memory, disk string
+	output             string
+	logSize            string
+	store              string
+	labels             []string
+	offers             []string
+	gpus               int64
+	detach             bool
+	verbose            bool
 }
 
 func upCommand(c *cli) *cobra.Command {
@@ -67,7 +67,7 @@ func upCommand(c *cli) *cobra.Command {
   ssh other peer ticket | peer up --join -           the same, and nobody sees the ticket
   peer up --bootstrap host:26839 --invite SECRET     the same by hand
   peer up --name left --label zone=west --cpus 2 --memory 4GiB --detach
-  peer up --gpus 2 --offer license=5                 what jobs may ask for besides cpus and memory
+  peer up --gpus 2 --offer license=5                 what else jobs may ask for
   peer up --data ~/second                            a second peer on this machine`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,6 +106,7 @@ func upCommand(c *cli) *cobra.Command {
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
+	fl.StringVar(&f.disk, "disk", "", "offer disk of this `SIZE`; 0: none (default what is free\nwhen it starts, but for a tenth of the disk)")
 	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
 	fl.StringVar(&f.store, "store", "", "keep copies of files for others in `SIZE` of the disk; 0: none\n(default a quarter of the disk, or what is free but for a tenth)")
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
@@ -146,6 +147,14 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 	if f.memory != "" {
 		if cfg.Memory, err = jobfile.ParseSize(f.memory); err != nil {
 			return api.Errorf(api.Usage, "--memory: %v", err)
+		}
+	}
+	if f.disk != "" {
+		if cfg.Disk, err = jobfile.ParseSize(f.disk); err != nil {
+			return api.Errorf(api.Usage, "--disk: %v", err)
+		}
+		if cfg.Disk == 0 {
+			cfg.Disk = -1
 		}
 	}
 	if f.output != "" {

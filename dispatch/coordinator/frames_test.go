@@ -131,7 +131,7 @@ func FuzzWorkerFrames(f *testing.F) {
 	add(session.Up{Beat: &session.Beat{N: 1}}, session.Up{Resync: &session.Resync{Have: 9}})
 	add(session.Up{Report: &session.Report{Tasks: []taskstate.Status{{Task: task, State: 65000}}, Done: true}})
 	add(session.Up{Dropped: &session.Dropped{Tasks: []taskstate.TaskID{task, taskstate.Task("other", -1, 0)}}})
-	add(session.Up{Offer: &session.Offer{Resources: taskstate.Resources{MilliCPU: -1 << 63, Memory: 1<<63 - 1}}}, session.Up{Beat: &session.Beat{}})
+	add(session.Up{Offer: &session.Offer{Resources: taskstate.Resources{MilliCPU: -1 << 63, Memory: 1<<63 - 1, Disk: 1<<63 - 1}}}, session.Up{Beat: &session.Beat{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := newRig(t, CoreConfig{})
 		for _, cmd := range []string{"member a", "member b", "hello a", "hello b", "submit j count=3 cpus=1", "submit k count=3"} {

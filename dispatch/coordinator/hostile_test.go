@@ -129,6 +129,7 @@ func TestAHelloThatNoPeerMakesIsRefusedAndStaysOutOfTheLedger(t *testing.T) {
 		"many labels":        {Incarnation: "evil-2", Offer: session.Offer{Labels: many}},
 		"a long system":      {Incarnation: "evil-2", Offer: session.Offer{OS: long}},
 		"negative cpus":      {Incarnation: "evil-2", Offer: session.Offer{Resources: taskstate.Resources{MilliCPU: -1}}},
+		"negative disk":      {Incarnation: "evil-2", Offer: session.Offer{Resources: taskstate.Resources{Disk: -1}}},
 		"endless memory":     {Incarnation: "evil-2", Offer: session.Offer{Resources: taskstate.Resources{Memory: 1 << 62}}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -23,7 +23,7 @@ type recaller struct {
 func (re *recaller) dueRecalls() {
 	var spare []spareRoom
 	for _, p := range re.peers.list() {
-		queued := p.queued()
+		queued := p.inLine()
 		if queued == 0 || p.standing != Ready || !p.session.synced {
 			continue
 		}
@@ -130,13 +130,28 @@ func (p *peerState) beyond(taken load, up int64) int {
 	return max(1, n)
 }
 
+// inLine is queued with those that wait for nothing but disk. Of that more may be promised than
+// there is though nothing waits – what tasks wrote is no longer free when their peer starts again –
+// so it is asked only where nobody else is kept away for it.
+func (p *peerState) inLine() int {
+	taken := p.taken(nil)
+	n, over := p.queued(), taken.resources.Disk-p.offer.Resources.Disk
+	if over > 0 && taken.tasks > 0 {
+		n = max(n, 1, int(over/max(1, taken.resources.Disk/int64(taken.tasks))))
+	}
+	return n
+}
+
 // recall asks p to give back up to n tasks that it has not started and another could start now: the
 // last ones in its line.
 func (re *recaller) recall(p *peerState, n int, spare []spareRoom) int {
-	asked := 0
+	asked, onlyDisk := 0, p.queued() == 0
 	for _, h := range slices.Backward(p.byAge()) {
 		if h.job.job.Resources == (taskstate.Resources{}) && !takesTurn(h.job.job) {
 			continue // reserves nothing, so it never queues
+		}
+		if onlyDisk && h.job.job.Resources.Disk == 0 {
+			continue
 		}
 		idle := h.sorted(rec.idle)
 		avoid := re.jobs.avoided(h.job)
@@ -159,7 +174,7 @@ func (re *recaller) lookForRecalls() {
 		return
 	}
 	re.agenda.freed = false
-	if re.jobs.backlog.atLeast(1) || slices.ContainsFunc(re.peers.list(), func(p *peerState) bool { return p.queued() > 0 }) {
+	if re.jobs.backlog.atLeast(1) || slices.ContainsFunc(re.peers.list(), func(p *peerState) bool { return p.inLine() > 0 }) {
 		re.clock.WakeAt(re.clock.Now().Add(re.cfg.AheadWindow))
 	}
 }

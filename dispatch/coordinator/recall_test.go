@@ -96,3 +96,30 @@ func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testin
 		t.Errorf("not given to the peer without a queue:\n%s", got)
 	}
 }
+
+// Tasks that wait for disk alone go to where there is some, and disk that a peer has promised
+// beyond what it offers – what its tasks wrote before it was started again – keeps nobody else away.
+func TestWhatWaitsForDiskIsTakenBackAndKeepsNobodyElseAway(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	offers := func(peer string, disk int64) {
+		r.hello(peer, session.Hello{Incarnation: taskstate.Incarnation(peer + "1"), Offer: session.Offer{Resources: taskstate.Resources{MilliCPU: 4000, Disk: disk}}})
+	}
+	r.commands("member a", "member b")
+	offers("a", 10)
+	writes := jobOf("writes", map[string]string{"count": "3"})
+	writes.Resources.Disk = 8
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: writes}})
+	r.inc["a"] = "a1"
+	r.commands("batch a 1 writes.1.1=running")
+	offers("b", 10)
+	r.take()
+	r.command(strings.Fields("advance 5s a b"))
+	if got := r.take(); !strings.Contains(got, "recall") {
+		t.Fatalf("what waits for disk stays in line:\n%s", got)
+	}
+	r.step(SessionFrame{Conn: r.conns["a"], Frame: session.Up{Offer: &session.Offer{Resources: taskstate.Resources{MilliCPU: 4000, Disk: 2}}}})
+	r.commands("avail b pause")
+	if got := r.commands("submit other count=1 cpus=1"); !strings.Contains(got, "assign other[1.1] to a") {
+		t.Errorf("it waits for disk that it does not want:\n%s", got)
+	}
+}

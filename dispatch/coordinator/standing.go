@@ -228,6 +228,7 @@ func (ps *peers) setOffer(p *peerState, o session.Offer) {
 	const most = 1 << 50
 	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
 	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
+	o.Resources.Disk = min(max(0, o.Resources.Disk), most)
 	p.offer = o
 	ps.describe(p)
 }

@@ -80,7 +80,13 @@ func (w *why) measures() (out []measured) {
 	if r.Memory > 0 {
 		out = append(out, measured{
 			r.Memory, func(r taskstate.Resources) int64 { return r.Memory },
-			func(n int64) string { return memoryText(n) + " of memory" }, memoryText, "is promised",
+			func(n int64) string { return sizeText(n) + " of memory" }, sizeText, "is promised",
+		})
+	}
+	if r.Disk > 0 {
+		out = append(out, measured{
+			r.Disk, func(r taskstate.Resources) int64 { return r.Disk },
+			func(n int64) string { return sizeText(n) + " of disk" }, sizeText, "is promised",
 		})
 	}
 	for name, n := range r.Others.Map() {
@@ -200,8 +206,8 @@ func cpusText(milli int64) string {
 	return cpuNumber(milli) + " cpus"
 }
 
-// memoryText is a number of bytes in the largest unit that leaves at least one, to a tenth.
-func memoryText(n int64) string {
+// sizeText is a number of bytes in the largest unit that leaves at least one, to a tenth.
+func sizeText(n int64) string {
 	v, unit := float64(n), 0
 	for v >= 1024 && unit < 4 {
 		v, unit = v/1024, unit+1

@@ -20,6 +20,13 @@ func offers(name string, cpus, free int64) placement.Peer {
 	}
 }
 
+// writes is a peer with so much disk in all and so much of it free, in GiB.
+func writes(name string, disk, free int64) placement.Peer {
+	p := offers(name, 1, 1)
+	p.Offer.Disk, p.Free.Disk = disk<<30, free<<30
+	return p
+}
+
 func TestWhyTasksWaitIsASentence(t *testing.T) {
 	cpus := func(n int64) placement.Need {
 		return placement.Need{Resources: taskstate.Resources{MilliCPU: n * 1000}}
@@ -51,6 +58,9 @@ func TestWhyTasksWaitIsASentence(t *testing.T) {
 		{"2 tasks wait: all 4 cpus of the peers that would do are busy", 2, 5, cpus(4), []placement.Peer{offers("p1", 2, 2), offers("p2", 4, 0)}},
 		{"needs 8GiB of memory; the largest peer, p1, offers 4GiB", 1, 1, placement.Need{Resources: taskstate.Resources{Memory: 8 << 30}}, []placement.Peer{offers("p1", 2, 0), offers("p2", 4, 0)}},
 		{"all 4GiB of memory is promised", 1, 1, placement.Need{Resources: taskstate.Resources{Memory: 1 << 30}}, []placement.Peer{offers("p1", 2, 0)}},
+		{"needs 2TiB of disk; the largest peer, p2, offers 40GiB", 1, 1, placement.Need{Resources: taskstate.Resources{Disk: 2 << 40}}, []placement.Peer{writes("p1", 20, 0), writes("p2", 40, 0)}},
+		{"2 tasks wait: all 40GiB of disk is promised", 2, 5, placement.Need{Resources: taskstate.Resources{Disk: 1 << 30}}, []placement.Peer{writes("p1", 40, 0)}},
+		{"needs 8GiB of disk, and no peer that would do has more than 5GiB free", 1, 1, placement.Need{Resources: taskstate.Resources{Disk: 8 << 30}}, []placement.Peer{writes("p1", 40, 5)}},
 		{"needs 2 gpus; no peer here offers any", 1, 1, placement.Need{Resources: taskstate.Resources{Others: taskstate.CountsOf(map[string]int64{"gpus": 2})}}, []placement.Peer{offers("p1", 2, 0)}},
 		{"3 tasks wait: at most 2 of the job may be on one peer (max_per_peer)", 3, 5, placement.Need{MaxPerPeer: 2}, []placement.Peer{full}},
 		{"", 1, 1, cpus(1), nil},

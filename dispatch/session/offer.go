@@ -14,7 +14,7 @@ const (
 	MaxLabels    = 256     // labels of one peer
 	maxAddrs     = 64      // addresses of one peer
 	MaxTrouble   = 512     // of what keeps it from taking tasks
-	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
+	MaxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
 // Check tells why the offer cannot be made, for the peer that means to make it; the coordinator
@@ -22,10 +22,12 @@ const (
 func (o *Offer) Check() error {
 	r := o.Resources
 	switch {
-	case r.MilliCPU < 0 || r.MilliCPU > maxResources:
+	case r.MilliCPU < 0 || r.MilliCPU > MaxResources:
 		return errors.New("processors: expected 0 to a million million")
-	case r.Memory < 0 || r.Memory > maxResources:
+	case r.Memory < 0 || r.Memory > MaxResources:
 		return errors.New("memory: expected 0 to 1 PiB")
+	case r.Disk < 0 || r.Disk > MaxResources:
+		return errors.New("disk: expected 0 to 1 PiB")
 	case r.Others.Check() != nil:
 		return r.Others.Check()
 	case len(o.Addrs) > maxAddrs:

@@ -22,6 +22,7 @@ type Spec struct {
 	Env         []string         `json:"env,omitempty"` // names
 	CPUs        float64          `json:"cpus"`
 	Memory      int64            `json:"memory"` // bytes
+	Disk        int64            `json:"disk"`
 	Others      map[string]int64 `json:"others,omitempty"`
 	Constraints []string         `json:"constraints,omitempty"`
 	Inputs      []string         `json:"inputs,omitempty"`  // what its tasks find in their folders, by name
@@ -69,6 +70,9 @@ func (s *Spec) Sentence() string {
 	}
 	if s.Memory > 0 {
 		needs = append(needs, fmt.Sprintf("%d MiB", s.Memory>>20))
+	}
+	if s.Disk > 0 {
+		needs = append(needs, fmt.Sprintf("%d MiB of disk", s.Disk>>20))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
 		needs = append(needs, fmt.Sprintf("%d %s", s.Others[name], name))

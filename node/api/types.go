@@ -22,6 +22,8 @@ type Peer struct {
 	CPUsQueued   float64  `json:"cpus_queued"`  // of tasks it was given and has not begun
 	Memory       int64    `json:"memory"`       // bytes
 	MemoryUsed   int64    `json:"memory_used"`  // promised to tasks that have begun
+	Disk         int64    `json:"disk"`         // bytes
+	DiskUsed     int64    `json:"disk_used"`    // promised to tasks that have begun
 	Tasks        int      `json:"tasks"`        // assigned and not ended
 	Version      string   `json:"version"`
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
@@ -34,7 +36,7 @@ type Peer struct {
 	OS         string            `json:"os"` // "" until it had a session with this coordinator
 	Arch       string            `json:"arch"`
 	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
-	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus and memory
+	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus, memory and disk
 	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to tasks that have begun
 
 	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said

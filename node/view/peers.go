@@ -136,6 +136,7 @@ func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 		p.CPUs, p.CPUsRunning = float64(x.Offer.MilliCPU)/1000, float64(x.Running.MilliCPU)/1000
 		p.CPUsQueued = float64(max(0, x.Promised.MilliCPU-x.Running.MilliCPU)) / 1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Running.Memory
+		p.Disk, p.DiskUsed = x.Offer.Disk, x.Running.Disk
 		if x.OS != "" { // it had a session: its words are known
 			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
 		}

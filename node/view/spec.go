@@ -14,7 +14,7 @@ import (
 // specOf is what a job runs and needs, for a glance.
 func specOf(j *taskstate.Job) *api.Spec {
 	s := &api.Spec{
-		CPUs: float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
+		CPUs: float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Disk: j.Resources.Disk, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
 	}
 	if p := j.Run.Process; p != nil {
 		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))

@@ -162,6 +162,7 @@ func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
 	fields := []field{
 		{"cpus", func(n ast.Node, p string) { res.MilliCPU = quantity(r, n, p, spell.CPUs) }},
 		{"memory", func(n ast.Node, p string) { res.Memory = quantity(r, n, p, ParseSize) }},
+		{"disk", func(n ast.Node, p string) { res.Disk = quantity(r, n, p, ParseSize) }},
 		{taskstate.GPUs, count},
 	}
 	before := len(r.errs)
@@ -192,7 +193,7 @@ func ownName(key string) bool {
 	case "tpu", "tpus", "npu", "npus", "vpu", "vpus", "dpu", "dpus", "ipu", "ipus": // processors that only look like cpus and gpus
 		return true
 	}
-	return homes()[key] == "" && nearest(key, []string{"cpus", "memory", taskstate.GPUs}) == ""
+	return homes()[key] == "" && nearest(key, []string{"cpus", "memory", "disk", taskstate.GPUs}) == ""
 }
 
 const ratioRule = "expected a share from 0 to 1, as in 0.25"

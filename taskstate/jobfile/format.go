@@ -323,6 +323,9 @@ func (w *writer) resources(j *taskstate.Job) {
 	if n := j.Resources.Memory; n != 0 {
 		parts = append(parts, "memory: "+size(n))
 	}
+	if n := j.Resources.Disk; n != 0 {
+		parts = append(parts, "disk: "+size(n))
+	}
 	others := j.Resources.Others.Map()
 	for _, name := range slices.Sorted(maps.Keys(others)) {
 		parts = append(parts, fmt.Sprintf("%s: %d", scalar(name), others[name]))

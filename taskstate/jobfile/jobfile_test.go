@@ -49,7 +49,7 @@ run:
     env: {K: v, N: 4, EMPTY: "", ON: yes}
     dir: work/here
     shell: false
-resources: {cpus: 0.5, memory: 256MiB, gpus: 2, license: 1, floating-seats: 3, tpus: 0}
+resources: {cpus: 0.5, memory: 256MiB, disk: 20GiB, gpus: 2, license: 1, floating-seats: 3, tpus: 0}
 constraints: ["peer.os == linux", peer.memory >= 8GiB]
 placement: {strategy: spread, over: peer.label.zone, max_per_peer: 2}
 parallel: 50
@@ -66,7 +66,7 @@ priority: 70
 			Command: []string{"convert", "${COVEY_ITEM}", "-scale", "5", "out.png"},
 			Env:     map[string]string{"K": "v", "N": "4", "EMPTY": "", "ON": "yes"}, Dir: "work/here",
 		}},
-		Resources: taskstate.Resources{MilliCPU: 500, Memory: 256 << 20, Others: "floating-seats=3,gpus=2,license=1"}, Timeout: 600_000, Parallel: 50,
+		Resources: taskstate.Resources{MilliCPU: 500, Memory: 256 << 20, Disk: 20 << 30, Others: "floating-seats=3,gpus=2,license=1"}, Timeout: 600_000, Parallel: 50,
 		Unreachable: taskstate.Unreachable{Wait: true}, MaxPerPeer: 2, Constraints: []string{"peer.os == linux", "peer.memory >= 8GiB"},
 		Strategy: taskstate.Spread, Over: "peer.label.zone", MaxFails: 5, After: []taskstate.JobID{"other-job", "k3v5q7x2ab"}, Priority: 70,
 		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 3, Delay: 1000, Window: 3_600_000},

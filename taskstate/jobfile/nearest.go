@@ -10,7 +10,7 @@ import (
 func homes() map[string]string {
 	m := map[string]string{
 		"process": "under run", "noop": "under run", "command": "under run.process", "env": "under run.process", "dir": "under run.process",
-		"shell": "under run.process", "script": "under run.process", "duration": "under run.noop", "cpus": "under resources", "memory": "under resources",
+		"shell": "under run.process", "script": "under run.process", "duration": "under run.noop", "cpus": "under resources", "memory": "under resources", "disk": "under resources",
 		"replace_after": "under unreachable", "wait": "under unreachable", "strategy": "under placement", "max_per_peer": "under placement",
 		"over": "under placement", "gpus": "under resources", "condition": "under restart", "attempts": "under restart", "window": "under restart",
 		"delay": "under restart or update", "parallelism": "under update", "monitor": "under update", "max_failure_ratio": "under update",
@@ -27,7 +27,7 @@ func homes() map[string]string {
 func others() map[string]string {
 	return map[string]string{
 		"cmd": "command", "args": "command", "exec": "process", "environment": "env", "cwd": "dir", "workdir": "dir", "working_dir": "dir",
-		"cpu": "cpus", "mem": "memory", "ram": "memory", "gpu": "gpus", "replicas": "count", "slots": "count", "instances": "count",
+		"cpu": "cpus", "mem": "memory", "ram": "memory", "storage": "disk", "gpu": "gpus", "replicas": "count", "slots": "count", "instances": "count",
 		"items": "each", "foreach": "each", "max_parallel": "parallel", "concurrency": "parallel", "retries": "restart", "depends_on": "after",
 		"cron": "schedule", "image": "container", "affinity": "constraints", "constraint": "constraints", "requires": "after", "needs": "after",
 		"restart_policy": "restart", "update_config": "update", "backoff": "delay", "interval": "delay", "max_attempts": "attempts", "policy": "condition",

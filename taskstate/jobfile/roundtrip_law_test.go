@@ -90,6 +90,11 @@ func anyJobFile(t *rapid.T) *written {
 		j.Resources.Memory = n << 20
 		w.says("resources.memory", fmt.Sprintf("%dMiB", n))
 	}
+	if maybe("disk") {
+		n := rapid.Int64Range(0, 5000).Draw(t, "GiB")
+		j.Resources.Disk = n << 30
+		w.says("resources.disk", fmt.Sprintf("%dGiB", n))
+	}
 	if maybe("priority") {
 		j.Priority = rapid.IntRange(0, 100).Draw(t, "how much")
 		w.says("priority", j.Priority)

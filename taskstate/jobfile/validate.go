@@ -172,6 +172,7 @@ func (ps *checks) slots(j *taskstate.Job) {
 func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("resources.cpus", j.Resources.MilliCPU, 0, spell.MaxMilliCPU)
 	ps.between("resources.memory", j.Resources.Memory, 0, spell.MaxSize)
+	ps.between("resources.disk", j.Resources.Disk, 0, spell.MaxSize)
 	if n := j.MaxOutput; n != 0 && (n < MinOutput || n > MaxOutput) {
 		ps.bad("max_output", "expected %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
 	}

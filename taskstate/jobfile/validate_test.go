@@ -69,6 +69,7 @@ func TestAJobFromAnywhereIsChecked(t *testing.T) {
 		"submitter: this is no peer id":                func(j *taskstate.Job, _ *taskstate.Process) { j.Submitter = long },
 		"resources.cpus: expected 0 to":                func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
 		"resources.memory: expected 0 to":              func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
+		"resources.disk: expected 0 to":                func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Disk = -1 },
 		"stdin: it can be read once": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Stdin, j.Type = true, taskstate.ServiceJob
 		},
