@@ -262,7 +262,7 @@ func (pl *placer) whereInputsAre(job *taskstate.Job) map[taskstate.PeerID]int64 
 		}
 		pl.cfg.Read(func(st *ledger.State) {
 			if from, ok := st.Job(in.From); ok {
-				for p, n := range from.KeptBy() {
+				for p, n := range ledger.KeptBy(from) {
 					bytes[p] += n
 				}
 			}

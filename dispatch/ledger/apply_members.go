@@ -24,7 +24,12 @@ func (s *State) found(f *Found) Result {
 		return Result{Refused: CodeInvalid}
 	}
 	if s.cluster != "" {
-		s.beginAgain()
+		s.began = s.index // from a copy which may lack the last decisions of the generation before
+		for _, j := range s.order {
+			if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
+				j.slots.raise()
+			}
+		}
 	}
 	s.cluster, s.generation, s.open = f.Cluster, f.Generation, f.Open
 	s.roster.enter(f.Founder, s.stamp)
@@ -266,15 +271,4 @@ func (r *roster) label(c *Label) Result {
 		m.Removed = nil
 	}
 	return Result{}
-}
-
-// beginAgain prepares the state for a generation that goes on from a copy which may lack the last
-// decisions of the one before.
-func (s *State) beginAgain() {
-	s.began = s.index
-	for _, j := range s.order {
-		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
-			j.slots.raise()
-		}
-	}
 }

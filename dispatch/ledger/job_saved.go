@@ -25,7 +25,7 @@ func (j *JobRecord) Saved() iter.Seq2[taskstate.TaskID, *taskstate.Saved] {
 
 // KeptBy sums, for each peer that keeps some of what tasks of the job left, the bytes it keeps. It
 // costs a few nanoseconds for each slot.
-func (j *JobRecord) KeptBy() map[taskstate.PeerID]int64 {
+func KeptBy(j *JobRecord) map[taskstate.PeerID]int64 {
 	out := map[taskstate.PeerID]int64{}
 	t := j.slots.saved
 	if t == nil {

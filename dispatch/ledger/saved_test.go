@@ -217,7 +217,7 @@ func TestWhatPeersKeepOfAJobIsTheSumOfWhatItsSlotsSay(t *testing.T) {
 				want[p] += s.Bytes
 			}
 		}
-		got := l.record("j").KeptBy()
+		got := ledger.KeptBy(l.record("j"))
 		for _, p := range []taskstate.PeerID{"p1", "p2", "p3", "p4"} {
 			if got[p] != want[p] {
 				rt.Fatalf("%s keeps %d, by its slots %d", p, got[p], want[p])
