@@ -115,6 +115,8 @@ func left(id string, p *homePlan, several bool) error {
 		return nil
 	case !several:
 		return p.refusal()
+	case len(p.away) > 0:
+		return api.Errorf(api.NoCoordinator, "not all files of job %s: %s", id, missing)
 	default:
 		return api.Errorf(api.Failed, "not all files of job %s: %s", id, missing)
 	}
@@ -122,7 +124,7 @@ func left(id string, p *homePlan, several bool) error {
 
 // many tells whether the plan is for several tasks.
 func (p *homePlan) many() bool {
-	return p.none+len(p.bring)+len(p.open)+len(p.partial)+len(p.failed) > 1
+	return p.none+len(p.bring)+len(p.away)+len(p.open)+len(p.partial)+len(p.failed) > 1
 }
 
 // now brings what is ready.
@@ -136,12 +138,27 @@ func (g *getting) now(ctx context.Context, h *homing, id string, plan homePlan) 
 	var report folder.Report
 	if len(plan.bring) > 0 {
 		var err error
-		if report, err = h.bring(ctx, plan.bring); err != nil {
+		if report, err = h.bring(ctx, plan.bring); err != nil && g.someAreHere(ctx, err, &plan) {
+			g.bar.all = plan.bytes
+			report, err = h.bring(ctx, plan.bring)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	g.bar.done()
 	return g.sayJob(h, id, plan, len(plan.bring), report, g.bar.come, g.bar.took(report.Bytes), h.from)
+}
+
+// someAreHere tells whether, of what could not be brought because those who keep it are not here, some
+// can, and leaves only that in the plan.
+func (g *getting) someAreHere(ctx context.Context, err error, plan *homePlan) bool {
+	var told *api.Error
+	if !errors.As(err, &told) || told.Code != api.NoCoordinator {
+		return false
+	}
+	ps, err := g.api.Peers(ctx)
+	return err == nil && plan.leaveOut(ps.Peers)
 }
 
 // sayJob says what became of it, and is an error if not all is there.

@@ -128,21 +128,22 @@ func (l *treeLists) of(root piece.Root) iter.Seq2[tree.Entry, error] {
 // lists brings what says what is in some folders, and checks all of it.
 func (h *homing) lists(ctx context.Context, parcels []parcel) (l *treeLists, err error) {
 	var wants []api.SizedBlob
-	l = &treeLists{at: map[piece.Root]span{}}
+	file, err := tempFile()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	l = &treeLists{file: file, at: map[piece.Root]span{}}
 	for _, p := range parcels {
 		if _, twice := l.at[p.ref.Root]; !twice {
 			l.at[p.ref.Root] = span{}
 			wants = append(wants, api.SizedBlob{Blob: p.ref.Root, Size: -1})
 		}
 	}
-	if l.file, err = tempFile(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			l.file.Close()
-		}
-	}()
 	end := int64(0)
 	for some := range slices.Chunk(wants, api.MaxBlobs) {
 		if end, err = h.append(ctx, l, end, some); err != nil {
@@ -416,19 +417,11 @@ func (h *homing) explain(err error, parcels []parcel) error {
 	if !errors.As(err, &told) || told.Code != api.NoCoordinator {
 		return explainWrite(h.place(), err)
 	}
-	var keepers []string
-	for _, p := range parcels {
-		for _, k := range p.keepers {
-			if !slices.Contains(keepers, k) {
-				keepers = append(keepers, k)
-			}
-		}
-	}
-	if len(keepers) == 0 {
+	keepers := keepersOf(parcels)
+	if keepers == "" {
 		return told
 	}
-	slices.Sort(keepers)
-	return api.Errorf(told.Code, "%s; kept by %s", told.Message, strings.Join(keepers, ", "))
+	return api.Errorf(told.Code, "%s; kept by %s", told.Message, keepers)
 }
 
 // explainWrite says what a person can do about an error of writing a folder.

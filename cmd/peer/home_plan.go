@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"covey/node/api"
@@ -16,6 +18,7 @@ type homePlan struct {
 	open    []api.Task // have not ended
 	failed  []api.Task // have not ended well, and left nothing
 	partial []api.Task // have not ended well, and left something that was not asked for
+	away    []parcel   // none of those who keep them is here
 }
 
 // planHome sorts the newest attempts of a job's slots.
@@ -51,7 +54,45 @@ func (p *homePlan) missing() string {
 	if n := len(p.failed); n > 0 {
 		words = append(words, fmt.Sprintf("%s not ended well and left no files", has(n)))
 	}
+	if n := len(p.away); n > 0 {
+		words = append(words, fmt.Sprintf("what %s left is kept by %s, and nobody of them is here", countOf(n, "task"), keepersOf(p.away)))
+	}
 	return strings.Join(words, "; ")
+}
+
+// keepersOf names those who keep some of what tasks left.
+func keepersOf(parcels []parcel) string {
+	var names []string
+	for _, p := range parcels {
+		names = append(names, p.keepers...)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+// leaveOut takes away what nobody keeps who is here, and tells whether that is some of it, and not
+// all.
+func (p *homePlan) leaveOut(peers []api.Peer) bool {
+	ready := map[string]bool{}
+	for _, x := range peers {
+		ready[cmp.Or(x.Name, shortID(x.ID))] = x.Standing == "ready"
+	}
+	var here, away []parcel
+	for _, x := range p.bring {
+		if slices.ContainsFunc(x.keepers, func(k string) bool { return ready[k] }) {
+			here = append(here, x)
+		} else {
+			away = append(away, x)
+		}
+	}
+	if len(here) == 0 || len(away) == 0 {
+		return false
+	}
+	p.bring, p.away, p.bytes = here, away, 0
+	for _, x := range here {
+		p.bytes += x.bytes
+	}
+	return true
 }
 
 func has(tasks int) string {

@@ -105,6 +105,10 @@ func (h *house) Tasks(context.Context, string) (api.Tasks, error) {
 	return api.Tasks{Tasks: h.tasks}, nil
 }
 
+func (h *house) Peers(context.Context) (api.Peers, error) {
+	return api.Peers{Peers: []api.Peer{{ID: "b", Name: "beta", Standing: "ready"}, {ID: "g", Name: "gamma", Standing: "unreachable"}}}, nil
+}
+
 func (h *house) Logs(context.Context, string, api.LogQuery, func(api.LogChunk) error) error {
 	return nil
 }
@@ -295,6 +299,26 @@ func TestWhatCannotBeBroughtIsSaidWithItsCode(t *testing.T) {
 	h.job.Spec.Outputs = nil
 	if code, _, talk := h.peer(t, "get", jobID); code != 1 || !strings.Contains(talk, "keeps no files") || !strings.Contains(talk, "--out") {
 		t.Error(code, talk)
+	}
+}
+
+func TestWhatNobodyHasWhoIsHereIsSaidAndTheRestIsBrought(t *testing.T) {
+	h := newHouse()
+	h.task("complete", map[string]string{"a": "1"})
+	h.task("complete", map[string]string{"a": "2"})
+	h.tasks[1].Output.Keepers = []api.Keeper{{Peer: "g", Name: "gamma"}}
+	delete(h.blobs, h.tasks[1].Output.Ref.Root)
+	to := t.TempDir()
+	code, _, talk := h.peer(t, "get", jobID, "--to", to)
+	if code != 4 || !strings.Contains(talk, "what 1 task left is kept by gamma, and nobody of them is here") {
+		t.Error(code, talk)
+	}
+	wantFiles(t, to, map[string]string{"1/a": "1"})
+	for _, words := range []string{".2", ".2 --list", ".2 --tar", ".2 --flat", " --list", " --tar"} {
+		code, _, talk := h.peer(t, append([]string{"get"}, strings.Fields(jobID+words)...)...)
+		if code != 4 || !strings.Contains(talk, "nobody who is here has it; kept by") || !strings.Contains(talk, "gamma") {
+			t.Error(words, code, talk)
+		}
 	}
 }
 

@@ -690,3 +690,23 @@ func BenchmarkWrite20000SmallFiles(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// Two processes that bring the same files to one folder at once.
+func TestWhatAnotherProcessWroteMeanwhileIsInTheWayOnlyIfItDiffers(t *testing.T) {
+	for _, content := range []string{"one", "two"} {
+		dir := t.TempDir()
+		r := root(t, dir)
+		all := list(tree.Entry{Path: "d", Kind: tree.Dir}, file("d/1", "one"), linkAt("l", "d/1"))
+		report, err := Write(t.Context(), r, all, WriteOptions{Open: store("one").open, Begin: func(tree.Totals) error {
+			return errors.Join(os.Mkdir(dir+"/d", 0o700), os.WriteFile(dir+"/d/1", []byte(content), 0o600), os.Symlink("d/1", dir+"/l"))
+		}})
+		var way *InTheWay
+		switch {
+		case content == "one" && (err != nil || report.Wrote != 0 || report.Left != 2):
+			t.Errorf("the same: %+v, %v", report, err)
+		case content != "one" && (!errors.As(err, &way) || way.Paths[0] != "d/1"):
+			t.Errorf("something else: %+v, %v", report, err)
+		}
+		r.Close()
+	}
+}

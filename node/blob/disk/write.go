@@ -288,6 +288,12 @@ func (w *writing) says(e tree.Entry, err error) error {
 		return &NoRoom{w.needed, freeBytes(w.folders.root)}
 	}
 	if errors.Is(err, fs.ErrExist) {
+		if is, _, bad := w.there(e); bad == nil && is == equal { // another process has written the same meanwhile
+			if e.Kind != tree.Dir {
+				w.report.Left++
+			}
+			return nil
+		}
 		return &InTheWay{Paths: []string{e.Path}, Count: 1}
 	}
 	return fmt.Errorf("%q: %w", e.Path, err)
