@@ -151,9 +151,10 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 }
 
 func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
-	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, nil, one, g.copy, said); err != nil {
+	if one.saved.Logs, _, one.left, err = g.tree(ctx, home, logGlobs, nil, one, g.copy, said); err != nil {
 		return err
 	}
+	logs := one.left.Refused
 	job := one.launch.Job
 	if job.Outputs == nil {
 		return nil
@@ -174,6 +175,7 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), given, one, g.take, everything); err != nil {
 		return err
 	}
+	one.left.Refused = slices.Concat(logs, one.left.Refused)
 	one.saved.Bytes, one.saved.Files = totals.Bytes, totals.Files
 	one.unmatched = nil
 	for i, found := range one.left.Found {

@@ -64,12 +64,19 @@ func settle(job *taskstate.Job, self taskstate.PeerID, end taskstate.RunReport, 
 	case end.State == taskstate.Failed && c.err != nil:
 		r.Message = add(r.Message, "its files could not be kept: "+c.err.Error())
 	case end.State == taskstate.Failed:
+		r.Message = add(r.Message, c.refused())
 		if job.Outputs == nil { // logs are all there is to keep, and of most use now
 			copies = job.Copies()
 		}
 	case errors.Is(c.err, tree.ErrRefused):
 		r.State, r.Reason = taskstate.Failed, taskstate.ReasonNoOutput
-		r.Message = add(r.Message, "its files cannot be kept: "+strings.TrimPrefix(c.err.Error(), tree.ErrRefused.Error()+": "))
+		r.Message = add(r.Message, "its files cannot be kept: "+tree.Reason(c.err))
+	case len(c.left.Refused) > 0:
+		r.State, r.Reason = taskstate.Failed, taskstate.ReasonNoOutput
+		r.Message = add(r.Message, c.refused())
+		if job.Outputs == nil {
+			copies = job.Copies()
+		}
 	case c.err != nil:
 		r.State, r.Reason = taskstate.Failed, taskstate.ReasonOutputLost
 		r.Message = add(r.Message, "it ended well, but its files could not be kept: "+advice(c.err))
@@ -119,6 +126,14 @@ func (c *collected) nothing() string {
 	return text
 }
 
+// refused says what matches and cannot be kept; "": all can.
+func (c *collected) refused() string {
+	if len(c.left.Refused) == 0 {
+		return ""
+	}
+	return "not all of its files can be kept: " + some(c.left.Refused, c.left.Others)
+}
+
 func (c *collected) skipped() string {
 	var names []string
 	for _, s := range c.left.Skipped {
@@ -154,8 +169,11 @@ func shown(name string) string {
 
 // add joins sentences of a message.
 func add(text, more string) string {
-	if text == "" {
+	switch {
+	case text == "":
 		return more
+	case more == "":
+		return text
 	}
 	return text + "; " + more
 }

@@ -45,6 +45,9 @@ func TestTheEndOfATaskFollowsFromItsProcessAndFromWhatWasFound(t *testing.T) {
 			if job.Outputs != nil && yes("unmatched") {
 				c.unmatched, c.there = []string{"a"}, []string{"c"}
 			}
+			if yes("refused") {
+				c.left.Refused = []string{"x is a link to y, which leads out"}
+			}
 			for i := range rapid.IntRange(0, 40).Draw(t, "skipped") {
 				c.left.Skipped = append(c.left.Skipped, disk.Skipped{Path: fmt.Sprint(strings.Repeat("x", 100), i), Why: "is a FIFO"})
 			}
@@ -52,7 +55,7 @@ func TestTheEndOfATaskFollowsFromItsProcessAndFromWhatWasFound(t *testing.T) {
 		r, copies := settle(job, "me", end, c)
 
 		missing := len(c.unmatched) > 0 && job.Outputs.Missing != taskstate.MissingOK && job.Outputs.Missing != taskstate.MissingWarns
-		complete := end.State == taskstate.Complete && c.err == nil && !missing
+		complete := end.State == taskstate.Complete && c.err == nil && !missing && len(c.left.Refused) == 0
 		something := !c.saved.Root.IsZero() || !c.saved.Logs.IsZero()
 		wanted := 1 // of a task that failed what it left is kept here
 		if complete || job.Outputs == nil && c.err == nil {

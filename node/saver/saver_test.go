@@ -438,6 +438,9 @@ func TestAnOutputThatLeadsOutIsRefusedAndNotRead(t *testing.T) {
 			if s.store.Have(piece.Sum([]byte("secret"))).Pieces != nil {
 				t.Error("it was read")
 			}
+			if k := end.Saved; k == nil || k.Keep != 1 || !k.Root.IsZero() || s.holds(s.store, k.Logs) != "stdout=said" {
+				t.Errorf("what it printed is not kept: %+v", k)
+			}
 		}
 		// Inside it may lead where it wants; a folder that is a link is not entered.
 		j := job("in/*", "way/*")

@@ -47,3 +47,37 @@ func TestWhatIsNoFileIsLeftOutAndNamed(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatCannotBeKeptFailsATaskAndAllElseIsKept(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		s.keeper("a", 1<<30)
+		for slot, exit := range map[int]int{1: 0, 2: 3} {
+			j := job("**")
+			id := taskstate.Task(j.ID, slot, 1)
+			s.hands.runs[id] = func(home string) taskstate.RunReport {
+				work := filepath.Join(home, "work")
+				err := errors.Join(os.MkdirAll(filepath.Join(work, "d\te"), 0o700), os.Symlink(filepath.Join(work, "z"), filepath.Join(work, "link")))
+				for _, name := range []string{"a", "new\nline", "d\te/x", "z"} {
+					err = errors.Join(err, os.WriteFile(filepath.Join(work, name), []byte("1"), 0o600))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return ended(exit)
+			}
+			s.Start(taskstate.Launch{Task: id, Job: j})
+			end := s.end(id)
+			if end.State != taskstate.Failed || (end.Reason == taskstate.ReasonNoOutput) != (exit == 0) {
+				t.Errorf("%+v", end)
+			}
+			for _, part := range []string{`"d\te" has a control character`, `"new\nline" has a control character`, `"link" is a link to`, "which is absolute"} {
+				if !strings.Contains(end.Message, part) {
+					t.Errorf("it does not say that %s: %s", part, end.Message)
+				}
+			}
+			if k := end.Saved; k == nil || k.Keep != 1 || len(k.Keepers) != 1 || s.holds(s.store, k.Root) != "a=1 z=1" || k.Files != 2 {
+				t.Errorf("%+v", k)
+			}
+		}
+	})
+}

@@ -17,15 +17,18 @@ type Collected struct {
 	Given   int       // what would match, and was left out because it was given
 	Skipped []Skipped // what was left out of what matches, or could not be looked into: a few of it
 	More    int       // and how much besides
+	Refused []string  // what matches and cannot be taken, and why: a few of it, for people
+	Others  int       // and how much besides
 }
 
 // maxNamed is how much of what is left out is named: a task may have made a million of them.
 const maxNamed = 16
 
 // Collect hands what some patterns match in a folder to each, with the folders above it, in the
-// order of a tree. The content of every file goes to keep, as in Scan. What cannot be looked into
-// is an error where a pattern matches it, and is left out by name elsewhere. What is given – nil:
-// nothing – matches no pattern; a folder that is does if something in it is new.
+// order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be in
+// a tree is refused: it is named, and all else is handed on. What cannot be looked into is an error
+// where a pattern matches it, and is left out by name elsewhere. What is given – nil: nothing –
+// matches no pattern; a folder that is does if something in it is new.
 func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
 	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, given: given, out: Collected{Found: make([]bool, len(globs))}}
 	c.scan.each = func(e tree.Entry) error { return c.tell(each, e) }
@@ -54,10 +57,24 @@ func (c *collect) left() {
 	c.skipped = c.skipped[:0]
 }
 
+// refuse notes what matches and cannot be taken.
+func (c *collect) refuse(path, why string) {
+	c.found(path)
+	if len(c.out.Refused) < maxNamed {
+		c.out.Refused = append(c.out.Refused, why)
+	} else {
+		c.out.Others++
+	}
+}
+
 // tell hands an entry on, and before it the folders around it.
 func (c *collect) tell(each func(tree.Entry) error, e tree.Entry) error {
 	if e.Kind != tree.Dir && c.given != nil && c.given.Has(e) {
 		c.out.Given++
+		return nil
+	}
+	if err := tree.Check(e); err != nil {
+		c.refuse(e.Path, tree.Reason(err))
 		return nil
 	}
 	for _, dir := range c.untold {
@@ -107,6 +124,12 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 	for _, g := range c.globs {
 		taken = taken || g.Match(path)
 		below = below || info.IsDir() && g.Below(path)
+	}
+	if taken {
+		if err := tree.CheckPath(path); err != nil { // nor can be what is in it
+			c.refuse(path, tree.Reason(err))
+			return nil
+		}
 	}
 	switch {
 	case taken && !info.IsDir():

@@ -131,6 +131,42 @@ func TestWhatCannotBeLookedIntoIsNamedAndStopsNothingElse(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBeInATreeIsRefusedAndTheRestIsCollected(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such names")
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "d\n", "in"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "host")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "d\n/x", "d\n/in/x", "n\n", "z"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 * maxNamed {
+		if err := os.WriteFile(filepath.Join(dir, "t\t"+strings.Repeat("t", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern, want := range map[string]struct {
+		refused int
+		paths   string
+	}{"*": {3 + 2*maxNamed, "a z"}, "**/x": {2, ""}, "d*/in": {1, ""}, "[az]": {0, "a z"}, "{z,h*}": {1, "z"}} {
+		got, out, err := collectAll(t, dir, pattern)
+		var paths []string
+		for _, e := range got {
+			paths = append(paths, e.Path)
+		}
+		if err != nil || strings.Join(paths, " ") != want.paths || len(out.Refused)+out.Others != want.refused || len(out.Refused) > maxNamed || !out.Found[0] {
+			t.Errorf("%s: %q, %+v, %v", pattern, paths, out, err)
+		}
+	}
+}
+
 // listed is the entries of a list, one by one.
 func listed(all []tree.Entry) iter.Seq2[tree.Entry, error] {
 	return func(yield func(tree.Entry, error) bool) {

@@ -27,7 +27,19 @@ func refuse(path, why string, args ...any) error {
 	return fmt.Errorf("%w: %.200q %s", ErrRefused, path, fmt.Sprintf(why, args...))
 }
 
+// Reason is the text of such an error, which says which path, and why.
+func Reason(err error) string { return strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ") }
+
 var empty = piece.Sum(nil)
+
+// Check says why an entry can be in no tree, whatever else is in that: ErrRefused. One that can be
+// in a tree needs folders around it that can be there as well.
+func Check(e Entry) error {
+	if err := CheckPath(e.Path); err != nil {
+		return err
+	}
+	return checkKind(e)
+}
 
 // checker sees entries in their order, and holds each against those before it.
 type checker struct {
@@ -40,7 +52,7 @@ func (c *checker) check(e Entry) error {
 	if c.totals.Entries() == MaxEntries {
 		return fmt.Errorf("%w: more than %d entries", ErrRefused, MaxEntries)
 	}
-	if err := checkPath(e.Path); err != nil {
+	if err := CheckPath(e.Path); err != nil {
 		return err
 	}
 	if err := c.place(e); err != nil {
@@ -77,7 +89,8 @@ func (c *checker) place(e Entry) error {
 	return refuse(e.Path, "is below a folder that is not listed")
 }
 
-func checkPath(path string) error {
+// CheckPath is Check for an entry of which only the path is known.
+func CheckPath(path string) error {
 	switch {
 	case path == "":
 		return refuse(path, "is no path")
