@@ -96,13 +96,24 @@ func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Sig
 				a.interrupted = true
 			}
 			a.mu.Unlock()
-			if s != os.Interrupt || again {
+			if again {
+				fmt.Fprintf(a.Err, "\nnot waiting; job %s is being cancelled: see `peer job %s`\n", a.id, a.id)
+				letGo()
+				return
+			}
+			if s != os.Interrupt {
 				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`%s\n", a.id, a.id, a.later())
 				letGo()
 				return
 			}
-			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again detaches and leaves it running\n", a.id)
-			if _, err := a.client.Cancel(ctx, a.id); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again does not wait for its end\n", a.id)
+			switch _, err := a.client.Cancel(ctx, a.id); {
+			case err == nil || ctx.Err() != nil:
+			case api.AsError(err).Code == api.Conflict: // its files are on their way
+				fmt.Fprintf(a.Err, "job %s is over: see `peer job %s`%s\n", a.id, a.id, a.later())
+				letGo()
+				return
+			default:
 				fmt.Fprintf(a.Err, "peer: cannot cancel: %v\n", err)
 			}
 		}
@@ -152,7 +163,15 @@ func (a *attached) later() string {
 	if a.home == nil {
 		return ""
 	}
-	return fmt.Sprintf("; `peer get %s --wait` brings its files", a.id)
+	return fmt.Sprintf("; `peer get %s --wait%s` brings its files", a.id, a.toFlag())
+}
+
+// toFlag is --to as it was typed.
+func (a *attached) toFlag() string {
+	if a.home == nil || a.output.home.to == "" {
+		return ""
+	}
+	return " --to " + printable(a.output.home.to)
 }
 
 // bringHome waits until the files are here of all tasks that ended well.
@@ -168,18 +187,14 @@ func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) er
 	a.home.bring(plan.bring)
 	defer bar.clear()
 	if err := a.home.finish(func() { bar.text(a.home.text()) }); err != nil {
-		to := ""
-		if a.output.home.to != "" {
-			to = " --to " + printable(a.output.home.to)
-		}
-		return fmt.Errorf("%w; see to that, and type `peer get %s%s`", err, a.id, to)
+		return fmt.Errorf("%w; see to that, and type `peer get %s%s`", err, a.id, a.toFlag())
 	}
 	bar.clear()
 	if text := a.home.summary(); text != "" && bar.on {
 		fmt.Fprintln(a.Err, text)
 	}
 	if n := len(plan.partial); n > 0 {
-		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s --partial` brings it\n", has(n), a.id)
+		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s --partial%s` brings it\n", has(n), a.id, a.toFlag())
 	}
 	return nil
 }

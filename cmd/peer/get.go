@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -402,13 +403,14 @@ func (g *getting) file(ctx context.Context) error {
 		return err
 	}
 	g.bar.all = size
-	dir, name := filepath.Split(g.to)
-	if dir == "" {
-		dir = "."
+	content := bufio.NewReader(r)
+	if head, _ := content.Peek(tree.HeadSize); tree.IsTree(head) {
+		return api.Errorf(api.Usage, "%s is the list of a folder; type `peer get %s/ --to DIR` for what is in it, or --to - for the list itself", g.ref, g.ref)
 	}
-	root, err := os.OpenRoot(dir)
+	dir, name := filepath.Split(g.to)
+	root, err := openFolder(dir)
 	if err != nil {
-		return api.Errorf(api.Failed, "%v", err)
+		return err
 	}
 	defer root.Close()
 	one := func(yield func(tree.Entry, error) bool) {
@@ -416,10 +418,10 @@ func (g *getting) file(ctx context.Context) error {
 	}
 	report, err := folder.Write(ctx, root, one, folder.WriteOptions{
 		Force: g.force, Progress: g.bar.add,
-		Open: func(context.Context, tree.Entry) (io.ReadCloser, error) { return io.NopCloser(r), nil },
+		Open: func(context.Context, tree.Entry) (io.ReadCloser, error) { return io.NopCloser(content), nil },
 	})
 	if err != nil {
-		return explainWrite(dir, err)
+		return explainWrite(cmp.Or(dir, "."), err)
 	}
 	_, _, _ = r.Next() // the last word on where it came from
 	return g.say(g.to, report)

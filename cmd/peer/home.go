@@ -96,8 +96,8 @@ func (h *homing) bring(ctx context.Context, parcels []parcel) (report folder.Rep
 // openFolder makes a folder of this machine, if it is not there.
 func openFolder(to string) (*os.Root, error) {
 	to = cmp.Or(to, ".")
-	if info, err := os.Stat(to); err == nil && !info.IsDir() {
-		return nil, api.Errorf(api.Conflict, "%s is no folder; choose another place with --to", printable(to))
+	if err := noFile(to); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

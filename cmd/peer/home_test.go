@@ -424,7 +424,12 @@ func TestRunIsOneHundredAndTwentyFiveIfFilesDoNotComeHomeAndTheOthersDo(t *testi
 	h.job.State = "failed"
 	h.tasks[0].State, h.tasks[0].Output.Partial = "failed", true
 	code, _, talk = h.peer(t, "run", "--array", "1-2", "--out", "*", "--to", to, "--", "true")
-	if code != 1 || !strings.Contains(talk, "--partial` brings it") {
+	if code != 1 || !strings.Contains(talk, "--partial --to "+to+"` brings it") {
+		t.Error(code, talk)
+	}
+	h.first = api.Submit{}
+	file := filepath.Join(to, "2", "a")
+	if code, _, talk := h.peer(t, "run", "--out", "*", "--to", file, "--", "true"); code != 125 || h.first.Job.Outputs != nil || !strings.Contains(talk, file+" is no folder") {
 		t.Error(code, talk)
 	}
 }

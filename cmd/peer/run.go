@@ -53,15 +53,15 @@ fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin 
 What a task leaves in its folder is gone with it, but for --out GLOB: those files are kept, by other
 peers too (--keep), before the task is complete, and brought to --to (default the current folder) as
 tasks end; of many tasks each has a folder of its own, --to/SLOT. What came with --in and has not
-changed is left out. A task that leaves nothing that matches has failed. ` + "`peer get`" + ` brings files later,
-from whoever has them.
+changed is left out. A task that leaves nothing that matches has failed. ` + "`peer get`" + ` brings files
+later, from whoever has them.
 
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at
 once and, if that fails within ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
 
-Ctrl-C cancels the job, a second one leaves it running; a hang-up leaves it running.`
+Ctrl-C cancels the job, and a second one does not wait for its end; a hang-up leaves it running.`
 
 func runCommand(c *cli) *cobra.Command {
 	var f runFlags

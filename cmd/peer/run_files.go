@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/pflag"
 
 	"covey/node/api"
@@ -33,9 +35,17 @@ func (f *filesFlags) into(j *taskstate.Job) error {
 	case j.Outputs == nil && f.keep != 0:
 		return api.Errorf(api.Usage, "--keep says how many copies there are of files; say of which with --out GLOB")
 	case j.Outputs == nil && f.to != "":
-		return api.Errorf(api.Usage, "--to says where files are brought; say which with --out GLOB")
+		return api.Errorf(api.Usage, "--to says where files are brought; say which with --out GLOB, or outputs: in a job file")
 	case f.keep != 0:
 		j.Outputs.Keep = f.keep
+	}
+	return noFile(f.to)
+}
+
+// noFile refuses what is there and is no folder, before anything is run whose files would go there.
+func noFile(to string) error {
+	if info, err := os.Stat(to); to != "" && err == nil && !info.IsDir() {
+		return api.Errorf(api.Conflict, "%s is no folder; choose another place with --to", printable(to))
 	}
 	return nil
 }

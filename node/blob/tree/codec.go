@@ -11,6 +11,12 @@ import (
 // version is what a tree begins with. Whoever reads it refuses every other.
 const version = "covey tree 1\n"
 
+// HeadSize is how much of a file IsTree looks at.
+const HeadSize = len(version)
+
+// IsTree tells whether something begins as a tree does.
+func IsTree(head []byte) bool { return string(head) == version }
+
 // maxFrame holds an entry with the longest path and target.
 const maxFrame = 2*maxPath + 128
 
