@@ -335,6 +335,14 @@ func (q *slotQueue) pop(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 	return out, n
 }
 
+// unpop puts slots back to the front.
+func (q *slotQueue) unpop(runs []ledger.Slots) {
+	for _, r := range runs {
+		q.n += r.N
+	}
+	q.runs = append(slices.Clip(runs), q.runs...)
+}
+
 func (q *slotQueue) remove(slot int) bool {
 	for i, r := range q.runs {
 		if slot < r.First || slot >= r.First+r.N {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"time"
 
 	"covey/dispatch/coordinator/clock"
@@ -162,12 +163,18 @@ func (pl *placer) placeWithoutQueues(need placement.Need, atOnce bool) placement
 
 // assign carries out a plan: the slots are under way until the ledger says so.
 func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Plan) []ledger.Command {
+	dealt := pl.dealt(l, plan)
 	for i, n := range plan.Counts {
 		if n == 0 {
 			continue
 		}
 		p, j := pl.peers.list()[i], l.job
-		slots := l.pop(n)
+		var slots []ledger.Slots
+		if dealt != nil {
+			slots = dealt[i]
+		} else {
+			slots = l.pop(n)
+		}
 		for _, run := range slots {
 			j.inflight = append(j.inflight, assigning{peer: p.id, body: l.body, Slots: run})
 		}
@@ -269,6 +276,93 @@ func (pl *placer) whereInputsAre(job *taskstate.Job) map[taskstate.PeerID]int64 
 		})
 	}
 	return bytes
+}
+
+// lookPast is how many slots beyond those that are placed are looked at for some whose inputs are
+// where there is room.
+const lookPast = 256
+
+// dealt takes the slots of a plan from a group, by peer, so that what takes only what the task of
+// its own slot left goes to where that is. It is nil where that makes no difference, and for slots
+// that had attempts before: those come first, wherever they go.
+func (pl *placer) dealt(l *pendingGroup, plan placement.Plan) (out [][]ledger.Slots) {
+	if l.body.Inputs == nil || l.job.near == nil || pl.cfg.Read == nil || l.again.n > 0 {
+		return nil
+	}
+	var from []taskstate.JobID
+	for i := range l.body.Inputs {
+		if in := &l.body.Inputs[i]; in.From != "" && in.SameSlot {
+			from = append(from, in.From)
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	at := map[taskstate.PeerID]int{}
+	for i, n := range plan.Counts {
+		if n > 0 {
+			at[pl.peers.list()[i].id] = i
+		}
+	}
+	waits, _ := l.fresh.pop(nil, plan.Placed+lookPast)
+	pl.cfg.Read(func(st *ledger.State) {
+		var rest []ledger.Slots
+		out, rest = deal(waits, plan.Counts, func(slot int, may []int) int {
+			best, has := -1, int64(0)
+			for _, id := range from {
+				for _, k := range keepersOf(st, id, slot) {
+					// One who keeps what many tasks left, as their submitter does, can have another.
+					if i, ok := at[k]; ok && may[i] > 0 && (best < 0 || l.job.near.bytes[k] < has) {
+						best, has = i, l.job.near.bytes[k]
+					}
+				}
+			}
+			return best
+		})
+		l.fresh.unpop(rest)
+	})
+	return out
+}
+
+func keepersOf(st *ledger.State, id taskstate.JobID, slot int) []taskstate.PeerID {
+	if j, ok := st.Job(id); ok {
+		if end := j.Slot(slot).Final; end != nil && end.Saved != nil {
+			return end.Saved.Keepers
+		}
+	}
+	return nil
+}
+
+// deal gives each peer so many of the slots as counts says: at first those of which best says that
+// they are best there, of the peers that may have more, and then the first of the others. It tells
+// which are left.
+func deal(slots []ledger.Slots, counts []int, best func(slot int, may []int) int) (dealt [][]ledger.Slots, rest []ledger.Slots) {
+	may, open := slices.Clone(counts), 0
+	for _, n := range may {
+		open += n
+	}
+	dealt = make([][]ledger.Slots, len(counts))
+	for _, run := range slots {
+		for n := range run.All() {
+			one, at := ledger.Slots{First: n, N: 1, Attempt: run.Attempt}, -1
+			if open > 0 {
+				at = best(n, may)
+			}
+			if at < 0 {
+				rest = ledger.AppendSlots(rest, one)
+				continue
+			}
+			dealt[at] = ledger.AppendSlots(dealt[at], one)
+			may[at]--
+			open--
+		}
+	}
+	others := slotQueue{}
+	others.unpop(rest)
+	for i, n := range may {
+		dealt[i], _ = others.pop(dealt[i], n)
+	}
+	return dealt, others.runs
 }
 
 // without has peers look as if the tasks of a job were not there: they make room for their
