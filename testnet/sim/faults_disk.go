@@ -178,10 +178,10 @@ func (p *peer) output(id taskstate.TaskID, rep *taskstate.RunReport) bool {
 }
 
 // outputLost is I1 for such an end: it stands if the task must not run twice, or if it was tried
-// often enough.
+// often enough. One that left nothing to keep has failed by itself, whatever befell those before it.
 func (c *check) outputLost(j *work, id taskstate.TaskID, final *taskstate.Status) {
 	n := c.lost[slotOf(id)]
-	if n == 0 || final.State != taskstate.Failed || j.job.Unreachable.Wait {
+	if n == 0 || final.Reason == taskstate.ReasonNoOutput || final.State != taskstate.Failed || j.job.Unreachable.Wait {
 		return
 	}
 	if rep := c.outcomes[id]; rep.Exit == 0 && n <= maxLost {
