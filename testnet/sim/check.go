@@ -140,7 +140,7 @@ func (c *check) started(l *life, r *proc) {
 		if other.Attempt < t.Attempt {
 			older = other
 		}
-		if why, named := c.reasons[older]; named && why != taskstate.ReasonUnreachable && why != taskstate.ReasonStuck && why != taskstate.ReasonNotStarted {
+		if why, named := c.reasons[older]; named && !c.files.done[other] && why != taskstate.ReasonUnreachable && why != taskstate.ReasonStuck && why != taskstate.ReasonNotStarted {
 			w.fail("I4", "%s starts %s while %s runs, and %s was given up as %s", l.p.id, t, other, older, why)
 		}
 		if _, _, _, st := w.quorum.truth.Assigned(older); st != taskstate.Retired {

@@ -15,6 +15,7 @@ type filesCheck struct {
 	told     map[taskstate.TaskID]*told
 	departed map[taskstate.PeerID]time.Duration    // when they said goodbye last
 	broken   map[taskstate.TaskID]bool             // somebody had their being saved broken off
+	done     map[taskstate.TaskID]bool             // their process has ended
 	ends     map[taskstate.TaskID]taskstate.Status // as they were decided first
 	word     map[word]time.Duration                // when peers said that they keep something
 	stuck    map[*peer]time.Duration               // since when it could start what it has
@@ -37,7 +38,7 @@ func (f *filesCheck) init(c *check) {
 	*f = filesCheck{
 		c:    c,
 		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]time.Duration{}, ends: map[taskstate.TaskID]taskstate.Status{},
-		word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
+		done: map[taskstate.TaskID]bool{}, word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
 	}
 }
 

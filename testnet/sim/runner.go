@@ -95,6 +95,7 @@ func (p *peer) finish(r *proc, exit int) {
 		rep.State, rep.Reason = taskstate.Shutdown, r.why
 		p.w.check.ended(r, rep)
 	default:
+		p.w.check.files.done[r.launch.Task] = true
 		p.leaves(r.launch.Task, r.launch.Job)
 	}
 	p.tell(r, rep)
