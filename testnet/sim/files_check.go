@@ -252,14 +252,25 @@ func (f *filesCheck) owed(s *saving, saved *taskstate.Saved, no int) {
 }
 
 // evicted is I16 and I18 for what a store removes: nobody reads it, and it is not the last copy of
-// what the ledger says is kept, unless it became that after it was let go.
+// what the ledger says is kept there, unless it became that after it was let go. What somebody only
+// looked at here may go at any time.
 func (f *filesCheck) evicted(p *peer, id taskstate.TaskID, leased bool) {
 	if leased {
 		f.c.w.fail("I18", "%s removes what %s left, and somebody reads it", p.id, id)
 	}
-	if !p.files.of[id].released {
+	if !p.files.of[id].released && f.counts(p, id) {
 		f.letGo(p, id)
 	}
+}
+
+// counts tells whether a copy is one that the ledger says there is, or may come to.
+func (f *filesCheck) counts(p *peer, id taskstate.TaskID) bool {
+	rec, ok := f.c.w.quorum.truth.Job(id.Job)
+	if !ok {
+		return false
+	}
+	end := rec.Slot(id.Slot).Final
+	return end == nil || named(end.Saved, p.id)
 }
 
 // letGo is I16 for what a peer holds no longer.
