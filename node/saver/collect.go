@@ -133,7 +133,7 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 	}
 	home, err := tasks.OpenRoot(rel)
 	if err != nil {
-		return err
+		return one.shut("its folder", err)
 	}
 	defer home.Close()
 	before := *one
@@ -147,6 +147,16 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 	if there, err := tasks.Lstat(rel); err != nil || !os.SameFile(mine, there) {
 		*one = before // it had left nothing, and its folder was given to another task
 	}
+	return nil
+}
+
+// shut is about a folder that a task has taken the permission from to look into it: that is as if
+// a file of it could not be kept.
+func (one *gathered) shut(what string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	one.left.Refused = append(one.left.Refused, what+": permission denied")
 	return nil
 }
 
@@ -164,7 +174,7 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 		return nil
 	}
 	if err != nil {
-		return err
+		return one.shut("its folder "+process.WorkName, err)
 	}
 	defer work.Close()
 	given := g.s.given(ctx, one.launch)

@@ -18,7 +18,8 @@
 // several tasks left is synced together. Copied: other peers have said that they have it on disk
 // (package keep) – the submitter first, then the others in an order that is drawn from the task's
 // name. What a task was given and has not changed – its inputs, its script – is left out. What
-// matches and cannot be in a tree fails the task; the rest is kept, as of one that failed.
+// matches and cannot be in a tree, or be read for want of permission, fails the task; the rest is
+// kept, as of one that failed.
 //
 // What becomes of a task is decided in end.go, from how its process ended and what was found. A task
 // that failed keeps what matches as well, without copies. One that is stopped meanwhile ends as it

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"covey/node/blob/piece"
 	"covey/taskstate"
 )
 
@@ -77,6 +78,50 @@ func TestWhatCannotBeKeptFailsATaskAndAllElseIsKept(t *testing.T) {
 			}
 			if k := end.Saved; k == nil || k.Keep != 1 || len(k.Keepers) != 1 || s.holds(s.store, k.Root) != "a=1 z=1" || k.Files != 2 {
 				t.Errorf("%+v", k)
+			}
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsTheTasksFault(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("nothing is shut to this user")
+	}
+	play(t, func(t *testing.T, s *scene) {
+		s.keeper("a", 1<<30)
+		for slot, c := range map[int]struct{ shut, says, kept string }{
+			1: {"work/b", `"b": permission denied`, "a=1 d/ d/x=1"},
+			2: {"work/d", `"d": permission denied`, "a=1 b=1 d/"},
+			3: {"work", "its folder work: permission denied", ""},
+			4: {".", "its folder: permission denied", ""},
+			5: {"stdout", `"stdout": permission denied`, "a=1 b=1 d/ d/x=1"},
+		} {
+			j := job("**")
+			id := taskstate.Task(j.ID, slot, 1)
+			s.hands.runs[id] = func(home string) taskstate.RunReport {
+				work := filepath.Join(home, "work")
+				err := os.Mkdir(filepath.Join(work, "d"), 0o700)
+				for _, name := range []string{"../stdout", "a", "b", "d/x"} {
+					err = errors.Join(err, os.WriteFile(filepath.Join(work, name), []byte("1"), 0o600))
+				}
+				shut := filepath.Join(home, c.shut)
+				if err = errors.Join(err, os.Chmod(shut, 0)); err != nil {
+					t.Error(err)
+				}
+				t.Cleanup(func() { _ = os.Chmod(shut, 0o700) })
+				return ended(0)
+			}
+			s.Start(taskstate.Launch{Task: id, Job: j})
+			end := s.end(id)
+			if end.State != taskstate.Failed || end.Reason != taskstate.ReasonNoOutput || !strings.Contains(end.Message, c.says) {
+				t.Errorf("%s: %+v", c.shut, end)
+			}
+			root := piece.Root{}
+			if end.Saved != nil {
+				root = end.Saved.Root
+			}
+			if got := s.holds(s.store, root); got != c.kept {
+				t.Errorf("%s: kept %q", c.shut, got)
 			}
 		}
 	})

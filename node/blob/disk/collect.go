@@ -1,11 +1,13 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"covey/node/blob/tree"
@@ -26,9 +28,9 @@ const maxNamed = 16
 
 // Collect hands what some patterns match in a folder to each, with the folders above it, in the
 // order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be in
-// a tree is refused: it is named, and all else is handed on. What cannot be looked into is an error
-// where a pattern matches it, and is left out by name elsewhere. What is given – nil: nothing –
-// matches no pattern; a folder that is does if something in it is new.
+// a tree, or be read for want of permission, is refused: it is named, and all else is handed on.
+// What else cannot be looked into is left out by name. What is given – nil: nothing – matches no
+// pattern; a folder that is does if something in it is new.
 func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
 	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, given: given, out: Collected{Found: make([]bool, len(globs))}}
 	c.scan.each = func(e tree.Entry) error { return c.tell(each, e) }
@@ -97,20 +99,22 @@ func (c *collect) found(path string) {
 func (c *collect) folder(dir *os.Root, above string, taken bool) error {
 	names, err := namesIn(dir)
 	if err != nil {
-		return c.denied(strings.TrimSuffix(above, "/"), taken, err)
+		return c.denied(cmp.Or(strings.TrimSuffix(above, "/"), "."), taken, err)
 	}
 	for _, name := range names {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
 		info, err := dir.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone since it was listed
+		switch path := above + name; {
+		case err == nil:
+			err = c.entry(dir, path, info, taken)
+		case errors.Is(err, fs.ErrNotExist): // gone since it was listed
+			err = nil
+		default:
+			err = c.denied(path, taken || slices.ContainsFunc(c.globs, func(g tree.Glob) bool { return g.Match(path) }), err)
 		}
 		if err != nil {
-			return err
-		}
-		if err := c.entry(dir, above+name, info, taken); err != nil {
 			return err
 		}
 		c.left()
@@ -133,7 +137,11 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 	}
 	switch {
 	case taken && !info.IsDir():
-		return c.leaf(dir, path, info)
+		err := c.leaf(dir, path, info)
+		if _, denied := errors.AsType[unread](err); denied {
+			return c.denied(path, taken, err)
+		}
+		return err
 	case taken && (c.given == nil || !c.given.Has(tree.Entry{Path: path, Kind: tree.Dir})):
 		if err := c.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
 			return err
@@ -159,11 +167,15 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 	return c.folder(sub, path+"/", taken)
 }
 
-// denied is an error, or leaves a folder out that nothing matches.
+// denied leaves out what there is no permission to read. All other errors are returned.
 func (c *collect) denied(path string, taken bool, err error) error {
-	if taken || !errors.Is(err, fs.ErrPermission) {
+	switch {
+	case !errors.Is(err, fs.ErrPermission):
 		return err
+	case taken:
+		c.refuse(path, fmt.Sprintf("%.200q: permission denied", path))
+	default:
+		c.skip(path, "cannot be looked into")
 	}
-	c.skip(path, "cannot be looked into")
 	return nil
 }

@@ -185,11 +185,16 @@ func (s *scan) leaf(dir *os.Root, path string, info fs.FileInfo) error {
 	return nil
 }
 
+// unread is why a file could not be opened, as opposed to why its content could not be kept.
+type unread struct{ error }
+
+func (u unread) Unwrap() error { return u.error }
+
 func (s *scan) file(dir *os.Root, path string, info fs.FileInfo) error {
 	e := tree.Entry{Path: path, Kind: tree.File, Exec: info.Mode()&0o100 != 0, Size: info.Size()}
 	f, err := open(dir, info.Name(), info)
 	if err != nil {
-		return fmt.Errorf("%q: %w", path, err)
+		return unread{fmt.Errorf("%q: %w", path, err)}
 	}
 	defer f.Close()
 	if e.Root, e.Size, err = s.keep(s.ctx, e, f); err != nil {
