@@ -239,8 +239,23 @@ func (n *Node) enter(ctx context.Context) error {
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
-		Current: n.keeper.Level, Safe: n.files.outputSafe,
+		Current: n.keeper.Level, Safe: n.files.outputSafe, Lacks: n.room.Lacks, Over: n.attemptOver,
 	}
+}
+
+// attemptOver tells whether an attempt has ended here, and the ledger waits for nothing of it. One
+// that was given up may be being saved, and then still count.
+func (n *Node) attemptOver(id taskstate.TaskID) (over bool) {
+	if _, _, live := n.runner.Live(id); live {
+		return false
+	}
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(id.Job)
+		if _, _, _, known := s.Assigned(id); ok && known == taskstate.Retired {
+			over = !j.Job().Saves() || j.Slot(id.Slot).Final != nil
+		}
+	})
+	return over
 }
 
 func (n *Node) viewConfig() view.Config {

@@ -172,6 +172,16 @@ func (k *Keeper) LowNow() *Low {
 	return k.Low()
 }
 
+// Lacks is how many bytes have to become free before this peer takes tasks again, as far as that
+// helps.
+func (k *Keeper) Lacks() int64 {
+	low := k.LowNow()
+	if low == nil || low.Room.ReadOnly {
+		return 0
+	}
+	return max(1, low.Room.Mark()+low.Room.Mark()/wellShare-low.Room.Free)
+}
+
 func (k *Keeper) look() {
 	r, err := k.cfg.Look()
 	k.mu.Lock()

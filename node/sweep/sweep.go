@@ -102,10 +102,16 @@ func (s *Sweeper) excess(found []leftover) int64 {
 	return over
 }
 
-// shed removes work folders of tasks whose output is safe, until there is no more than the limit.
+// shed removes work folders of tasks whose output is safe, until there is no more than the limit; on
+// a full disk, of all that are over, until tasks can be taken again.
 func (s *Sweeper) shed(found []leftover) {
-	over := s.excess(found)
-	if over <= 0 || s.cfg.Safe == nil {
+	over, done := s.excess(found), s.cfg.Safe
+	if s.cfg.Lacks != nil {
+		if n := s.cfg.Lacks(); n > 0 {
+			over, done = max(over, n), func(id taskstate.TaskID) bool { return s.cfg.Safe(id) || s.cfg.Over(id) }
+		}
+	}
+	if over <= 0 || done == nil {
 		return
 	}
 	slices.SortFunc(found, inTurn)
@@ -114,7 +120,7 @@ func (s *Sweeper) shed(found []leftover) {
 		if !l.known {
 			continue
 		}
-		gone := s.cfg.shed(l.job, over)
+		gone := s.cfg.shed(l.job, over, done)
 		l.bytes -= gone
 		if over -= gone; over <= 0 {
 			return
@@ -123,7 +129,7 @@ func (s *Sweeper) shed(found []leftover) {
 }
 
 // shed removes work folders of a job's tasks until enough has gone, and returns how much has.
-func (cfg *Config) shed(job taskstate.JobID, enough int64) (gone int64) {
+func (cfg *Config) shed(job taskstate.JobID, enough int64, done func(taskstate.TaskID) bool) (gone int64) {
 	attempts, err := os.ReadDir(filepath.Join(cfg.Dir, string(job)))
 	if err != nil {
 		return 0
@@ -135,7 +141,7 @@ func (cfg *Config) shed(job taskstate.JobID, enough int64) (gone int64) {
 		}
 		task := taskstate.Task(job, slot, attempt)
 		rel, err := task.Folder()
-		if err != nil || filepath.Base(rel) != a.Name() || !cfg.Safe(task) {
+		if err != nil || filepath.Base(rel) != a.Name() || !done(task) {
 			continue
 		}
 		work := filepath.Join(cfg.Dir, filepath.FromSlash(rel), process.WorkName)
@@ -161,7 +167,12 @@ type Config struct {
 	Forget  func()                     // lets go of what else is kept for jobs
 	// Safe tells whether a task is settled as complete, and all it was to leave is whole in the store
 	// of files, and not nothing: its work folder can go. Optional.
-	Safe  func(taskstate.TaskID) bool
+	Safe func(taskstate.TaskID) bool
+	// Lacks is how many bytes the disk lacks for this peer to take tasks; Over tells whether a task has
+	// ended for good, so that its work folder is kept only while there is room. Optional, together, and
+	// with Safe.
+	Lacks func() int64
+	Over  func(taskstate.TaskID) bool
 	Clean func(taskstate.JobID) error
 	Log   *slog.Logger
 }

@@ -73,7 +73,7 @@ func TestFilesStayBelowTheirLimitAndTheNewestAndThoseInUseStay(t *testing.T) {
 }
 
 // What a task worked in goes when its output is safe, and never before; what it said stays.
-func TestWorkFoldersGoFirstAndOnlyOfTasksWhoseOutputIsSafe(t *testing.T) {
+func TestWorkFoldersGoFirstAndOnlyOfTasksWhoseOutputIsSafeOrThatAreOverOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	put := func(task string, n int) {
 		work := filepath.Join(dir, task, "work", "deep")
@@ -131,6 +131,18 @@ func TestWorkFoldersGoFirstAndOnlyOfTasksWhoseOutputIsSafe(t *testing.T) {
 	s.shed(left)
 	if there("aaa/1.1") || !there("aaa/2.1") || !there("ccc/1.1") {
 		t.Error("what is safe of a job that goes on stays, or something else went")
+	}
+	var missing int64
+	s.cfg.Lacks = func() int64 { return missing }
+	s.cfg.Over = func(id taskstate.TaskID) bool { return id.String() != "bbb.1.1" }
+	s.limit = 1 << 40
+	if s.shed(found()); !there("aaa/2.1") {
+		t.Error("it went though there is room")
+	}
+	missing = 1
+	left = found()
+	if s.shed(left); there("aaa/2.1") || !there("bbb/1.1") || !there("ccc/1.1") {
+		t.Error("on a full disk what is over stays, or something else went")
 	}
 	for _, l := range left {
 		if now := treeBytes(filepath.Join(dir, string(l.job))); l.bytes != now {
