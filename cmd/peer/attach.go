@@ -183,6 +183,7 @@ func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) er
 	if err != nil {
 		return err
 	}
+	a.sayLeftOut(ts.Tasks)
 	plan := planHome(ts.Tasks, job.Count > 1, false)
 	a.home.bring(plan.bring)
 	defer bar.clear()
@@ -197,6 +198,23 @@ func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) er
 		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s --partial%s` brings it\n", has(n), a.id, a.toFlag())
 	}
 	return nil
+}
+
+// sayLeftOut names what of the files of tasks that ended well is not kept, of a few of them.
+func (a *attached) sayLeftOut(tasks []api.Task) {
+	const most = 5
+	n := 0
+	for _, t := range tasks {
+		if t.State != "complete" || t.Message == "" || t.Truncated { // that is told elsewhere
+			continue
+		}
+		if n++; n <= most {
+			fmt.Fprintf(a.Err, "peer: task %s: %s\n", t.ID, printable(t.Message))
+		}
+	}
+	if n > most {
+		fmt.Fprintf(a.Err, "peer: the like of %s more; see `peer tasks %s`\n", tasksText(n-most), a.id)
+	}
 }
 
 // logOne adds the attempts of a single task to the log.
