@@ -33,7 +33,7 @@ The files of one task are written below --to (default the current folder), those
 is written below --to, a file to --to.
 
 Which files a task leaves is said before it runs, by --out of ` + "`peer run`" + ` or outputs: of a job file.
-Of a task that failed they are only brought with --partial. Exit 1: not all of them are there, as
+Of a task that failed or was cancelled they are only brought with --partial. Exit 1: not all of them are there, as
 some tasks have not ended, or not well; 4: nobody who is here has them.`
 
 func getCommand(c *cli) *cobra.Command {
@@ -61,7 +61,7 @@ func getCommand(c *cli) *cobra.Command {
 	fl.BoolVar(&g.tar, "tar", false, "write a tar to stdout")
 	fl.BoolVar(&g.list, "list", false, "only list what there is")
 	fl.BoolVar(&g.wait, "wait", false, "of a job: until its tasks have ended, files as they do")
-	fl.BoolVar(&g.partial, "partial", false, "of a job: also what tasks wrote that failed or were stopped")
+	fl.BoolVar(&g.partial, "partial", false, "of a job: also what tasks wrote that failed or were cancelled")
 	fl.BoolVar(&g.flat, "flat", false, "of a job: the files of all tasks into one folder")
 	fl.BoolVar(&g.force, "force", false, "replace files that differ")
 	return cmd

@@ -25,6 +25,10 @@
 // that failed keeps what matches as well, without copies. One that is stopped meanwhile ends as it
 // was asked to, with what had been collected.
 //
+// One that is cancelled while it runs keeps what matches like one that failed, so that what was
+// written until then is not lost; it goes on counting as running until that is collected. One that
+// is stopped for another reason ends at once: it runs again elsewhere, or its files are not wanted.
+//
 // Close breaks off what is under way, and reports nothing of it: the worker's journal says that the
 // task was being saved, and Adopt of the next life begins again, from the folder on disk. A task is
 // not run again for that.

@@ -45,10 +45,10 @@ func endOf(r taskstate.RunReport) taskstate.RunReport {
 	return r
 }
 
-// stopped is the end of a task that was stopped while it was saved. One that had failed by itself has
-// failed.
+// stopped is the end of a task that was stopped, while it was saved or before. One that had failed
+// by itself has failed.
 func stopped(end taskstate.RunReport, why taskstate.Reason, kept *taskstate.Saved) taskstate.RunReport {
-	if end.Saved = kept; end.State != taskstate.Failed {
+	if end.Saved = kept; end.State == taskstate.Complete {
 		end.State, end.Reason = taskstate.Shutdown, why
 		end.Message = add(end.Message, "stopped while its files were being kept: "+string(why))
 	}

@@ -109,10 +109,12 @@ func (s *Saver) Start(l taskstate.Launch) {
 	s.Runner.Start(l)
 }
 
-// Stop implements worker.Runner. Saving a task is broken off.
+// Stop implements worker.Runner. Saving a task is broken off, unless it is that of one that was
+// stopped for this reason before.
 func (s *Saver) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	s.mu.Lock()
 	t := s.tasks[id]
+	again := t != nil && t.stopped == reason
 	if t != nil && t.stopped == "" {
 		t.stopped = reason
 	}
@@ -121,6 +123,7 @@ func (s *Saver) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	switch {
 	case !saving:
 		s.Runner.Stop(id, reason)
+	case again:
 	case waits:
 		s.over(t, stopped(*t.ended, t.stopped, nil))
 	default:
@@ -171,7 +174,16 @@ func (s *Saver) report(r taskstate.RunReport) {
 		s.cfg.Sink(r)
 		return
 	}
-	if r.State != taskstate.Complete && r.State != taskstate.Failed || t.stopped != "" {
+	if r.State == taskstate.Shutdown && t.stopped == "" {
+		t.stopped = r.Reason // an earlier life was asked for that
+	}
+	ran := r.State == taskstate.Complete || r.State == taskstate.Failed
+	if t.stopped == taskstate.ReasonCancelled && (ran || r.State == taskstate.Shutdown) {
+		s.save(t, &r)
+		s.mu.Unlock()
+		return
+	}
+	if !ran || t.stopped != "" {
 		delete(s.tasks, r.Task)
 		s.mu.Unlock()
 		t.give()

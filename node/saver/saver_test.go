@@ -501,6 +501,54 @@ func TestATaskThatIsStoppedWhileItIsSavedEndsAsThatAndKeepsWhatWasCollected(t *t
 	})
 }
 
+func TestATaskThatIsCancelledWhileItRunsKeepsWhatItHasWritten(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		s.keeper("home", 1<<30)
+		j := job("x")
+		begin := func(slot int) taskstate.TaskID {
+			id := taskstate.Task(j.ID, slot, 1)
+			rel, err := id.Folder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			work := filepath.Join(s.hands.dir, rel, "work")
+			if err := errors.Join(os.MkdirAll(work, 0o700), os.WriteFile(filepath.Join(work, "x"), []byte("half"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			s.Start(taskstate.Launch{Task: id, Job: j})
+			return id
+		}
+		ends := func(id taskstate.TaskID, state taskstate.State, why taskstate.Reason) taskstate.RunReport {
+			s.hands.sink(taskstate.RunReport{Task: id, State: state, Reason: why, Exit: taskstate.NoExit, Message: "as it ended"})
+			s.Stop(id, taskstate.ReasonCancelled) // again, which changes nothing
+			return s.end(id)
+		}
+		for slot, c := range []struct {
+			stop, why taskstate.Reason
+			state     taskstate.State
+			keeps     bool
+		}{
+			{"", taskstate.ReasonCancelled, taskstate.Shutdown, true}, // an earlier life was asked to stop it
+			{taskstate.ReasonCancelled, taskstate.ReasonCancelled, taskstate.Shutdown, true},
+			{taskstate.ReasonCancelled, taskstate.ReasonExit, taskstate.Failed, true}, // by itself, before
+			{taskstate.ReasonDrained, taskstate.ReasonDrained, taskstate.Shutdown, false},
+			{taskstate.ReasonCancelled, taskstate.ReasonInterrupted, taskstate.Orphaned, false},
+		} {
+			id := begin(slot + 1)
+			if c.stop != "" {
+				s.Stop(id, c.stop)
+			}
+			end := ends(id, c.state, c.why)
+			if end.State != c.state || end.Reason != c.why || end.Message != "as it ended" || len(s.reports(id)) != 2 {
+				t.Errorf("%+v", s.reports(id))
+			}
+			if k := end.Saved; (k != nil) != c.keeps || k != nil && (k.Keep != 1 || len(k.Keepers) != 1 || s.holds(s.store, k.Root) != "x=half") {
+				t.Errorf("%+v: %+v", c, k)
+			}
+		}
+	})
+}
+
 // Case 29, at this peer: what is cut off meanwhile is told once, with all copies there are.
 func TestAKeeperThatIsCutOffGivesWayToAnother(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
