@@ -163,7 +163,7 @@ func (a *attached) later() string {
 	if a.home == nil {
 		return ""
 	}
-	return fmt.Sprintf("; `peer get %s --wait%s` brings its files", a.id, a.toFlag())
+	return fmt.Sprintf("; `peer get %s%s --wait` brings its files", a.id, a.toFlag())
 }
 
 // toFlag is --to as it was typed.
@@ -195,7 +195,7 @@ func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) er
 		fmt.Fprintln(a.Err, text)
 	}
 	if n := len(plan.partial); n > 0 {
-		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s --partial%s` brings it\n", has(n), a.id, a.toFlag())
+		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s%s --partial` brings it\n", has(n), a.id, a.toFlag())
 	}
 	return nil
 }

@@ -424,7 +424,7 @@ func TestRunIsOneHundredAndTwentyFiveIfFilesDoNotComeHomeAndTheOthersDo(t *testi
 	h.job.State = "failed"
 	h.tasks[0].State, h.tasks[0].Output.Partial = "failed", true
 	code, _, talk = h.peer(t, "run", "--array", "1-2", "--out", "*", "--to", to, "--", "true")
-	if code != 1 || !strings.Contains(talk, "--partial --to "+to+"` brings it") {
+	if code != 1 || !strings.Contains(talk, "--to "+to+" --partial` brings it") {
 		t.Error(code, talk)
 	}
 	h.first = api.Submit{}
