@@ -492,7 +492,7 @@ func (c *Care) carry(ctx context.Context, d Do) Outcome {
 	case Ask:
 		return c.ask(ctx, d.Peer, &d.Thing)
 	case Release:
-		err = c.release(ctx, d.Thing.ID)
+		err = c.release(ctx, &d.Thing)
 	}
 	return c.outcome(err, d)
 }
@@ -601,11 +601,22 @@ func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing) Outcome
 	return Refuses
 }
 
-// release lets go of a copy, if the ledger agrees that it is not needed.
-func (c *Care) release(ctx context.Context, id taskstate.TaskID) error {
+// release lets go of a copy, if the others really have theirs, and the ledger agrees that it is not
+// needed.
+func (c *Care) release(ctx context.Context, t *Thing) error {
 	if c.cfg.Tell == nil {
 		return errors.New("nobody tells the ledger")
 	}
+	n, home := 0, false
+	for id, p := range c.cfg.Peers() { // who has it says so at once; whose disk is a new one brings it
+		if id != c.cfg.Self && p.Here && !p.Drained && slices.Contains(t.keepers(), id) && c.ask(ctx, id, t) == OK {
+			n, home = n+1, home || id == t.Owner
+		}
+	}
+	if n < t.copies() || !home {
+		return errors.New("not enough others have it")
+	}
+	id := t.ID
 	ctx, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	k := ledger.Kept{Peer: c.cfg.Self, Job: id.Job, Slots: []ledger.Slots{{First: id.Slot, N: 1, Attempt: id.Attempt}}, Not: true}

@@ -125,7 +125,7 @@ type Core struct {
 	peers   map[taskstate.PeerID]Peer
 	no      map[taskstate.PeerID]no // peers that are not to be asked for a while
 	waiting pile                    // by the time at which they are looked at again
-	ready   [kinds]pile             // older jobs first
+	ready   [kinds]pile             // in order of older
 	running [kinds]int
 	began   time.Time
 }
@@ -169,8 +169,10 @@ func NewCore(self taskstate.PeerID, now time.Time) *Core {
 	return c
 }
 
+// older is the order in which things have their turn: what could not be brought lets others go first,
+// so that what is lost for good holds nothing up.
 func older(a, b *thing) bool {
-	return cmp.Or(cmp.Compare(a.Order, b.Order), a.ID.Compare(b.ID)) < 0
+	return cmp.Or(cmp.Compare(a.fails, b.fails), cmp.Compare(a.Order, b.Order), a.ID.Compare(b.ID)) < 0
 }
 
 // Keep says that things are kept, as the ledger has it.

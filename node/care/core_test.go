@@ -479,3 +479,27 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsLostForGoodHoldsNothingUp(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := NewCore("p1", now)
+	var all []Thing
+	for n := range 40 {
+		all = append(all, Thing{
+			ID: taskstate.TaskID{Job: "j", Slot: n + 1, Attempt: 1}, Order: uint64(n), Owner: "p1",
+			Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 100 << 20, Keep: 2, Keepers: []taskstate.PeerID{"p2"}},
+		})
+	}
+	tried := map[int]bool{}
+	for dos := c.Keep(all, now); len(tried) < len(all); {
+		if now = now.Add(time.Minute); now.Sub(c.began) > 12*time.Minute {
+			t.Fatalf("%d of %d had a turn", len(tried), len(all))
+		}
+		var next []Do
+		for _, d := range dos {
+			tried[d.Thing.ID.Slot] = true
+			next = append(next, c.Done(d, Failed, now)...) // a minute each, four at once
+		}
+		dos = next
+	}
+}

@@ -542,12 +542,7 @@ func (c *carer) begin(dos []care.Do) {
 		case care.Lose:
 			l.tellKept(id, []taskstate.PeerID{l.p.id}, true, done)
 		case care.Release:
-			l.tellKept(id, nil, true, func(is care.Outcome) {
-				if is == care.OK {
-					l.p.files.release(id)
-				}
-				done(is)
-			})
+			c.release(&d.Thing, done)
 		case care.Bring, care.BringSmall:
 			f := l.fetch(id, *d.Thing.Saved, func() []taskstate.PeerID {
 				return append(append(append([]taskstate.PeerID{}, d.Thing.Saved.Keepers...), d.Thing.Owner), l.others()...)
@@ -572,27 +567,64 @@ func (c *carer) begin(dos []care.Do) {
 				done(care.OK)
 			})
 		case care.Ask:
-			came, moved := int64(0), w.now()
-			r := l.askKeep(w.byID[d.Peer], keepThis{id, *d.Thing.Saved}, func(n int64, over bool, err error) {
-				if over {
-					done(outcomeOf(err))
-				} else if n > came {
-					came, moved = n, w.now()
-				}
-			})
-			var stalled func()
-			stalled = func() {
-				switch left := moved + keep.Stall - w.now(); {
-				case r.over:
-				case left > 0:
-					l.after(left, stalled)
-				default:
-					r.drop()
-					done(care.Failed)
-				}
-			}
-			l.after(keep.Stall, stalled)
+			c.ask(d.Peer, &d.Thing, done)
 		}
+	}
+}
+
+// ask has a peer keep a thing.
+func (c *carer) ask(peer taskstate.PeerID, t *care.Thing, done func(care.Outcome)) {
+	l, w := c.l, c.l.w
+	came, moved := int64(0), w.now()
+	r := l.askKeep(w.byID[peer], keepThis{t.ID, *t.Saved}, func(n int64, over bool, err error) {
+		if over {
+			done(outcomeOf(err))
+		} else if n > came {
+			came, moved = n, w.now()
+		}
+	})
+	var stalled func()
+	stalled = func() {
+		switch left := moved + keep.Stall - w.now(); {
+		case r.over:
+		case left > 0:
+			l.after(left, stalled)
+		default:
+			r.drop()
+			done(care.Failed)
+		}
+	}
+	l.after(keep.Stall, stalled)
+}
+
+// release lets go of a copy, if the others really have theirs, and the ledger agrees.
+func (c *carer) release(t *care.Thing, done func(care.Outcome)) {
+	l, n, home := c.l, 0, false
+	var others []taskstate.PeerID
+	for _, id := range t.Saved.Keepers {
+		if id != l.p.id {
+			others = append(others, id)
+		}
+	}
+	waits := len(others)
+	for _, id := range others {
+		c.ask(id, t, func(is care.Outcome) {
+			if waits--; is == care.OK {
+				n, home = n+1, home || id == t.Owner
+			}
+			switch {
+			case waits > 0:
+			case n < t.Saved.Keep || !home:
+				done(care.Failed)
+			default:
+				l.tellKept(t.ID, nil, true, func(is care.Outcome) {
+					if is == care.OK {
+						l.p.files.release(t.ID)
+					}
+					done(is)
+				})
+			}
+		})
 	}
 }
 
