@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,7 @@ type cluster struct {
 	rep   *ledger.Replica
 	peers map[string]*peer
 	away  map[string]time.Time
-	held  map[string][]*taskstate.Job // jobs that nobody has accepted yet
+	held  atomic.Pointer[taskstate.Job] // one that nobody has accepted yet
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -55,7 +56,12 @@ func newCluster(t *testing.T, names ...string) *cluster {
 		t.Cleanup(srv.Close)
 		p := &peer{id: name, store: s, dir: dir}
 		p.Care = care.New(care.Config{
-			Self: name, Store: s, Net: host, Held: func() []*taskstate.Job { return c.held[name] }, Replica: c.rep, Current: func() bool { return true }, Now: time.Now,
+			Self: name, Store: s, Net: host, Held: func() []*taskstate.Job {
+				if j := c.held.Load(); j != nil && j.Submitter == name {
+					return []*taskstate.Job{j}
+				}
+				return nil
+			}, Replica: c.rep, Current: func() bool { return true }, Now: time.Now,
 			Peers: func() map[taskstate.PeerID]care.Peer {
 				all := map[taskstate.PeerID]care.Peer{}
 				for _, id := range names {
@@ -157,7 +163,7 @@ func TestWhatAJobNeedsStaysHereUntilSomebodyAcceptsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Close()
-		c.held = map[string][]*taskstate.Job{"a": {{ID: "k3v5q7x2ab", Submitter: "a", Inputs: []taskstate.Input{{Ref: tree.Ref{Root: root}.String(), Name: "n"}}}}}
+		c.held.Store(&taskstate.Job{ID: "k3v5q7x2ab", Submitter: "a", Inputs: []taskstate.Input{{Ref: tree.Ref{Root: root}.String(), Name: "n"}}})
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
@@ -167,7 +173,7 @@ func TestWhatAJobNeedsStaysHereUntilSomebodyAcceptsIt(t *testing.T) {
 		if got := a.store.Have(root); got.Pieces == nil || pins() != 1 {
 			t.Fatalf("after two days %+v is here, in %d pins", got, pins())
 		}
-		c.held = nil // it was taken back
+		c.held.Store(nil) // it was taken back
 		time.Sleep(time.Hour)
 		if pins() != 0 {
 			t.Error("it stays for ever")
