@@ -85,6 +85,7 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 
 // heed turns the first Ctrl-C into a cancel and the second, or a hang-up, into letting go.
 func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Signal) {
+	cancelled := false // so its peer has said
 	for {
 		select {
 		case <-ctx.Done():
@@ -96,19 +97,21 @@ func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Sig
 				a.interrupted = true
 			}
 			a.mu.Unlock()
-			if again {
+			if again && cancelled {
 				fmt.Fprintf(a.Err, "\nnot waiting; job %s is being cancelled: see `peer job %s`\n", a.id, a.id)
 				letGo()
 				return
 			}
-			if s != os.Interrupt {
+			if again || s != os.Interrupt {
 				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`%s\n", a.id, a.id, a.later())
 				letGo()
 				return
 			}
 			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again does not wait for its end\n", a.id)
 			switch _, err := a.client.Cancel(ctx, a.id); {
-			case err == nil || ctx.Err() != nil:
+			case err == nil:
+				cancelled = true
+			case ctx.Err() != nil:
 			case api.AsError(err).Code == api.Conflict: // its files are on their way
 				fmt.Fprintf(a.Err, "job %s is over: see `peer job %s`%s\n", a.id, a.id, a.later())
 				letGo()

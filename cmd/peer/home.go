@@ -25,8 +25,9 @@ type parcel struct {
 	ref     tree.Ref
 	bytes   int64
 	files   int
-	dir     string // "" is --to itself
-	keepers []string
+	dir     string   // "" is --to itself
+	keepers []string // their names, which may repeat
+	at      []string // and their ids
 }
 
 // parcelOf is what a task left; of a job of several tasks each has a folder of its own.
@@ -36,7 +37,7 @@ func parcelOf(t api.Task, several bool) parcel {
 		p.dir = strconv.Itoa(t.Slot)
 	}
 	for _, k := range t.Output.Keepers {
-		p.keepers = append(p.keepers, cmp.Or(k.Name, shortID(k.Peer)))
+		p.keepers, p.at = append(p.keepers, cmp.Or(k.Name, shortID(k.Peer))), append(p.at, k.Peer)
 	}
 	return p
 }

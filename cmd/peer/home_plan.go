@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,11 +74,11 @@ func keepersOf(parcels []parcel) string {
 func (p *homePlan) leaveOut(peers []api.Peer) bool {
 	ready := map[string]bool{}
 	for _, x := range peers {
-		ready[cmp.Or(x.Name, shortID(x.ID))] = x.Standing == "ready"
+		ready[x.ID] = x.Standing == "ready"
 	}
 	var here, away []parcel
 	for _, x := range p.bring {
-		if slices.ContainsFunc(x.keepers, func(k string) bool { return ready[k] }) {
+		if slices.ContainsFunc(x.at, func(id string) bool { return ready[id] }) {
 			here = append(here, x)
 		} else {
 			away = append(away, x)

@@ -106,7 +106,7 @@ func (h *house) Tasks(context.Context, string) (api.Tasks, error) {
 }
 
 func (h *house) Peers(context.Context) (api.Peers, error) {
-	return api.Peers{Peers: []api.Peer{{ID: "b", Name: "beta", Standing: "ready"}, {ID: "g", Name: "gamma", Standing: "unreachable"}}}, nil
+	return api.Peers{Peers: []api.Peer{{ID: "b", Name: "beta", Standing: "ready"}, {ID: "g", Name: "gamma", Standing: "unreachable"}, {ID: "n", Name: "gamma", Standing: "ready"}}}, nil
 }
 
 func (h *house) Logs(context.Context, string, api.LogQuery, func(api.LogChunk) error) error {
