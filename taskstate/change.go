@@ -55,6 +55,7 @@ func aspects() []aspect {
 		{"id", false, true, func(j *Job) Job { return Job{ID: j.ID} }, nil},
 		{"submitter", false, true, func(j *Job) Job { return Job{Submitter: j.Submitter} }, nil},
 		{"version", false, true, func(j *Job) Job { return Job{Version: j.Version} }, nil},
+		{"order", false, true, func(j *Job) Job { return Job{Order: j.Order} }, nil},
 		{"origin", false, true, func(j *Job) Job { return Job{Origin: j.Origin} }, nil},
 		{"name", false, false, func(j *Job) Job { return Job{Name: j.Name} }, func(j *Job) string { return j.Name }},
 		{"type", true, false, func(j *Job) Job { return Job{Type: j.Type} }, func(j *Job) string { return string(j.Type) }},
@@ -69,7 +70,9 @@ func aspects() []aspect {
 		{"stdin", true, false, func(j *Job) Job { return Job{Stdin: j.Stdin} }, func(j *Job) string { return text(j.Stdin) }},
 		{"max_output", true, false, func(j *Job) Job { return Job{MaxOutput: j.outputKept()} }, func(j *Job) string { return bytesOf(j.outputKept()) }},
 		{"inputs", true, false, func(j *Job) Job { return Job{Inputs: j.Inputs} }, func(j *Job) string { return text(j.Inputs) }},
+		{"secrets", true, false, secretsPart, showSecrets},
 		{"outputs", true, false, func(j *Job) Job { return Job{Outputs: j.outputs()} }, showOutputs},
+		{"isolate", true, false, func(j *Job) Job { return Job{Isolate: j.isolate()} }, func(j *Job) string { return j.isolate() }},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
 		// The rest says when and where tasks start and what follows their end. What runs is as good
 		// as before; tasks that the new words would not have put where they are, the coordinator
@@ -90,6 +93,9 @@ func aspects() []aspect {
 		{"schedule", false, false, partSchedule, showSchedule},
 	}
 }
+
+// isolate is what the job asks for, nothing being one word for that.
+func (j *Job) isolate() string { return cmp.Or(j.Isolate, IsolateNone) }
 
 // Changes lists what an update from old to new changes, in a fixed order. Who the job is – id,
 // submitter, version, origin – is no change, and neither is a default that is now written out. An

@@ -36,6 +36,7 @@ func fieldCases() map[string]fieldCase {
 		"ID":        {change: func(j *taskstate.Job) { j.ID = "zzzzzzzzzz" }},
 		"Submitter": {change: func(j *taskstate.Job) { j.Submitter = "wren" }},
 		"Version":   {change: func(j *taskstate.Job) { j.Version = 7 }},
+		"Order":     {func(j *taskstate.Job) { j.Order = &taskstate.Order{By: "finch"} }, "", "", "", false, false},
 		"Origin":    {change: func(j *taskstate.Job) { j.Origin = &taskstate.Origin{Job: "x", At: 1} }},
 
 		"Type":      {func(j *taskstate.Job) { j.Type = taskstate.GlobalJob }, "type", "service", "global", true, true},
@@ -48,9 +49,13 @@ func fieldCases() map[string]fieldCase {
 		"Resources": {func(j *taskstate.Job) { j.Resources.Others = "gpus=2,license=1" }, "resources", "{cpus: 0.5, memory: 256MiB}", "{cpus: 0.5, memory: 256MiB, gpus: 2, license: 1}", true, true},
 		"Stdin":     {func(j *taskstate.Job) { j.Stdin = true }, "stdin", "false", "true", true, true},
 		"MaxOutput": {func(j *taskstate.Job) { j.MaxOutput = 1 << 30 }, "max_output", "64MiB", "1GiB", true, true},
-		"Inputs":    {func(j *taskstate.Job) { j.Inputs = []taskstate.Input{{Name: "in", Ref: "b3:00/"}} }, "inputs", "null", `[{"name":"in","ref":"b3:00/"}]`, true, true},
-		"Outputs":   {func(j *taskstate.Job) { j.Outputs = &taskstate.Outputs{Globs: []string{"*.png"}} }, "outputs", "", "[*.png], keep 2", true, true},
-		"Timeout":   {func(j *taskstate.Job) { j.Timeout = 5_400_000 }, "timeout", "", "1h30m", true, true},
+		"Secrets": {func(j *taskstate.Job) {
+			j.Secrets = &taskstate.Secrets{Names: []string{"PW"}, By: "p", Digest: []byte{1, 2, 3, 4, 5}, Sealed: []byte{1}}
+		}, "secrets", "", "[PW] (01020304)", true, true},
+		"Inputs":  {func(j *taskstate.Job) { j.Inputs = []taskstate.Input{{Name: "in", Ref: "b3:00/"}} }, "inputs", "null", `[{"name":"in","ref":"b3:00/"}]`, true, true},
+		"Outputs": {func(j *taskstate.Job) { j.Outputs = &taskstate.Outputs{Globs: []string{"*.png"}} }, "outputs", "", "[*.png], keep 2", true, true},
+		"Isolate": {func(j *taskstate.Job) { j.Isolate = taskstate.IsolateFS }, "isolate", "none", "fs", true, true},
+		"Timeout": {func(j *taskstate.Job) { j.Timeout = 5_400_000 }, "timeout", "", "1h30m", true, true},
 
 		"Name":        {func(j *taskstate.Job) { j.Name = "shop" }, "name", "web", "shop", false, true},
 		"Count":       {func(j *taskstate.Job) { j.Count = 5 }, "count", "3", "5", false, true},

@@ -14,10 +14,14 @@ type Launch struct {
 	Epoch Epoch  // of the assignment: the fencing token in the task's environment
 	Index uint64 // ledger index of the assignment
 	Peer  string // name or id of the peer it runs on, for its environment
+	// Unproven is why the item is not known to be one that was signed; "": it is, or there is none.
+	Unproven string
 	// Ended is what became of its process, of a task that an earlier life of this peer was saving: it
 	// does not run again. nil: it is not known to have ended.
 	Ended *RunReport
-	Since int64 // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
+	// Confinement is what it runs under; nil: nothing that its user is not held to already.
+	Confinement *Confinement
+	Since       int64 // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
 }
 
 // Loss is a task that an earlier life of a peer may have started and that its runner cannot take up

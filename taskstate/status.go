@@ -30,6 +30,7 @@ const (
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonStdin       Reason = "stdin"          // what it was to read could not be had to its end
 	ReasonNoRoom      Reason = "no-room"        // its peer has no room for its job's inputs
+	ReasonPolicy      Reason = "policy"         // its peer's owner does not allow it there
 	ReasonNoOutput    Reason = "no-output"      // it ended well, and nothing is there that its job's outputs match
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 

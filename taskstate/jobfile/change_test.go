@@ -50,6 +50,7 @@ func keyCases() map[string]keyCase {
 		"outputs.globs":    {"outputs: [a]", "outputs: {globs: [b]}", true, "outputs"},
 		"outputs.missing":  {"outputs: {globs: [a], missing: ok}", "outputs: {globs: [a], missing: warn}", true, "outputs"},
 		"keep":             {"outputs: [a]", "outputs: [a]\nkeep: 3", true, "outputs"},
+		"isolate":          {"isolate: none", "isolate: fs", true, ""},
 		"keep_logs":        {"keep_logs: 2", "keep_logs: 3", false, ""},
 		"timeout":          {"timeout: 1h", "timeout: 2h", true, ""},
 
@@ -154,7 +155,7 @@ func TestEveryKeyOfTheFileHasItsCaseAboutRestarts(t *testing.T) {
 	for _, path := range inner {
 		for _, key := range keysOf(t, path) {
 			full := strings.TrimPrefix(path+"."+key, ".")
-			if _, ok := cases[full]; ok || slices.Contains(inner, full) || full == "name" || full == "type" || full == "resources" { // anything may be a resource
+			if _, ok := cases[full]; ok || slices.Contains(inner, full) || full == "name" || full == "type" || full == "secrets" || full == "resources" { // what they are does not stand there; anything may be a resource
 				continue
 			}
 			t.Errorf("%s has no case: does a change of it restart tasks?", full)

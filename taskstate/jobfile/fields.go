@@ -34,8 +34,12 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
+		{"isolate", func(n ast.Node, p string) {
+			j.Isolate = oneWord(r, n, p, taskstate.IsolateNone, taskstate.IsolateFS, taskstate.IsolateStrong)
+		}},
 		{"max_output", func(n ast.Node, p string) { j.MaxOutput = quantity(r, n, p, ParseOutput) }},
 		{"inputs", func(n ast.Node, p string) { r.inputs(n, p, j) }},
+		{"secrets", func(n ast.Node, p string) { r.secrets(n, p) }},
 		{"outputs", func(n ast.Node, p string) { r.outputs(n, p, j) }},
 		{"keep", func(n ast.Node, p string) { r.output(j).Keep = r.whole(n, p, 1, taskstate.MaxKeep) }},
 		{"keep_logs", func(n ast.Node, p string) { j.KeepLogs = r.whole(n, p, 1, taskstate.MaxKeep) }},

@@ -36,7 +36,11 @@ func Format(j *taskstate.Job) ([]byte, error) {
 		return nil, err
 	}
 	w.inputs(j.Inputs)
+	w.secrets(j.Secrets)
 	w.resources(j)
+	if j.Isolate != "" {
+		w.line(0, "isolate", j.Isolate)
+	}
 	w.list(0, "constraints", j.Constraints)
 	w.placement(j)
 	w.number(0, "parallel", j.Parallel)
@@ -65,16 +69,29 @@ func Format(j *taskstate.Job) ([]byte, error) {
 
 type writer struct{ b strings.Builder }
 
+// secrets names them; nobody but its tasks is told what they say.
+func (w *writer) secrets(s *taskstate.Secrets) {
+	if s == nil {
+		return
+	}
+	w.b.WriteString("# The values are not known here: put each into its file.\n")
+	w.line(0, "secrets", "")
+	for _, name := range s.Names {
+		w.line(1, name, "{file: "+name+"}")
+	}
+}
+
 // check holds what was written against what reading it again gives: a file that means something
 // else is worse than none.
 func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 	out := []byte(w.b.String())
-	again, err := Parse("job.yaml", out, Options{})
+	var secrets []LocalSecret
+	again, err := Parse("job.yaml", out, Options{Secrets: &secrets})
 	if err != nil {
 		return nil, fmt.Errorf("this job cannot be written as a job file: %w", err)
 	}
 	want := *j
-	want.ID, want.Submitter, want.Version, want.Origin, want.Stdin = "", "", 0, nil, false
+	want.ID, want.Submitter, want.Version, want.Origin, want.Stdin, want.Secrets, want.Order = "", "", 0, nil, false, nil, nil
 	if len(want.Matrix)+len(want.Each) > 0 || want.Type == taskstate.GlobalJob {
 		want.Count = again.Count
 	}

@@ -54,7 +54,7 @@ func TestEveryExampleIsWrittenAsTheSameJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		var local []jobfile.LocalInput
-		j, err := jobfile.Parse(f, b, jobfile.Options{Local: &local})
+		j, err := jobfile.Parse(f, b, jobfile.Options{Local: &local, Secrets: new([]jobfile.LocalSecret)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,8 @@ type Options struct {
 	ReadFile func(path string) ([]byte, error)
 	// Local gets the inputs that are paths, whose Ref is empty then. nil: such inputs are refused.
 	Local *[]LocalInput
+	// Secrets gets where the values of secrets are. nil: a file with secrets is refused.
+	Secrets *[]LocalSecret
 }
 
 // Error is one fault of a job file, at a place in it. Line and Col count from 1.

@@ -15,9 +15,9 @@ func homes() map[string]string {
 		"over": "under placement", "gpus": "under resources", "condition": "under restart", "attempts": "under restart", "window": "under restart",
 		"delay": "under restart or update", "parallelism": "under update", "monitor": "under update", "max_failure_ratio": "under update",
 		"on_failure": "under update", "order": "under update", "cron": "under schedule", "zone": "under schedule", "overlap": "under schedule",
-		"globs": "under outputs", "missing": "under outputs",
+		"globs": "under outputs", "missing": "under outputs", "file": "under secrets.NAME",
 	}
-	for _, k := range []string{"name", "type", "count", "array", "each", "each_line", "run", "resources", "timeout", "parallel", "unreachable", "placement", "matrix", "constraints", "restart", "max_fails", "outputs", "keep", "keep_logs", "update", "after", "schedule", "priority"} {
+	for _, k := range []string{"name", "type", "count", "array", "each", "each_line", "run", "resources", "isolate", "timeout", "parallel", "unreachable", "placement", "matrix", "constraints", "restart", "max_fails", "outputs", "secrets", "keep", "keep_logs", "update", "after", "schedule", "priority"} {
 		m[k] = "at the top"
 	}
 	return m
@@ -34,7 +34,7 @@ func others() map[string]string {
 		"failure_action": "on_failure", "on_fail": "on_failure", "timezone": "zone", "time_zone": "zone", "tz": "zone", "max_failures": "max_fails", "params": "matrix",
 		"always": "any", "never": "none", "onfailure": "on-failure", "on_failure": "on-failure", "daemonset": "global", "deployment": "service", "job": "batch", "sleep": "noop",
 		"artifacts": "outputs", "output_files": "outputs", "transfer_output_files": "outputs", "publish": "outputs", "results": "outputs", "out": "outputs", "replication": "keep",
-		"copies": "keep", "paths": "globs", "files": "globs", "patterns": "globs", "if_missing": "missing", "error": "fail", "ignore": "ok", "warning": "warn",
+		"copies": "keep", "paths": "globs", "files": "globs", "patterns": "globs", "if_missing": "missing", "secret": "secrets", "credentials": "secrets", "error": "fail", "ignore": "ok", "warning": "warn",
 	}
 }
 

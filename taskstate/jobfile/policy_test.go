@@ -134,6 +134,7 @@ func TestWhatNoFileCanSayIsRefusedAllTheSame(t *testing.T) {
 		"array: a service job has tasks":                                service(func(j *taskstate.Job) { j.Numbered = true }),
 		"resources: \"gpus=2,gpus=1\" is not in":                        batch(func(j *taskstate.Job) { j.Resources.Others = "gpus=2,gpus=1" }),
 		"resources: gpus: expected 1 to":                                batch(func(j *taskstate.Job) { j.Resources.Others = "gpus=-1" }),
+		"isolate: allowed is none, fs, strong, got":                     batch(func(j *taskstate.Job) { j.Isolate = "much" }),
 		"placement.strategy: allowed is spread, binpack, random, got":   batch(func(j *taskstate.Job) { j.Strategy = "pack" }),
 		"constraints: 65 of them":                                       batch(func(j *taskstate.Job) { j.Constraints = make([]string, 65) }),
 		"constraints[0]: ":                                              batch(func(j *taskstate.Job) { j.Constraints = []string{"\xff"} }),

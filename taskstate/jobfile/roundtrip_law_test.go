@@ -75,6 +75,7 @@ func anyJobFile(t *rapid.T) *written {
 			w.says("max_output", fmt.Sprintf("%dB", j.MaxOutput))
 		}
 		w.saves(t)
+		w.isolates(t)
 		w.takes(t)
 		if maybe("timeout") {
 			j.Timeout = ms.Draw(t, "timeout")
@@ -137,6 +138,14 @@ func (w *written) takes(t *rapid.T) {
 		w.job.Inputs = append(w.job.Inputs, in)
 		list, _ := w.file["inputs"].([]any)
 		w.file["inputs"] = append(list, said)
+	}
+}
+
+// isolates says what is kept from tasks, at least.
+func (w *written) isolates(t *rapid.T) {
+	if l := rapid.SampledFrom([]string{"", taskstate.IsolateNone, taskstate.IsolateFS, taskstate.IsolateStrong}).Draw(t, "isolate"); l != "" {
+		w.job.Isolate = l
+		w.says("isolate", l)
 	}
 }
 

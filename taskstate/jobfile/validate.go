@@ -68,6 +68,7 @@ func problems(j *taskstate.Job) []problem {
 	ps.starting(j)
 	ps.stdin(j)
 	ps.inputs(j)
+	ps.secrets(j)
 	ps.outputs(j)
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:

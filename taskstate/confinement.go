@@ -1,0 +1,54 @@
+package taskstate
+
+// Confinement is what a task runs under on its peer: what the peer's policy says, joined with what
+// the job asks for. The peer that runs the task makes it; it does not travel.
+type Confinement struct {
+	As      string   // AsSelf, AsDynamic, or a user's name behind AsUser
+	Read    []string // with IsolateFS and above: absolute paths that can be read besides
+	Net     string   // "" or NetAny; NetNone
+	Isolate string   // "" or IsolateNone; IsolateFS, IsolateStrong: at least that
+	Require []string // RequireLandlock …: what must hold here, or the task is refused
+	Without []string // WithoutNNP …: protections that the peer's owner has switched off
+	MaxTime int64    // milliseconds that an attempt may run; 0: as its job says
+	Ours    bool     // this peer or an admin ordered it: as the peer's user it may see the folders of other tasks
+}
+
+// What Confinement.As can say.
+const (
+	AsSelf    = "self"    // the user that runs the peer
+	AsDynamic = "dynamic" // a user of its own
+	AsUser    = "user:"   // before the name of a user of this machine
+)
+
+// What Confinement.Net can say.
+const (
+	NetAny  = "any"
+	NetNone = "none" // not even this machine itself
+)
+
+// What Confinement.Isolate can say, each more than the one before.
+const (
+	IsolateNone   = "none"   // as its user may, but for the peer's data folder
+	IsolateFS     = "fs"     // writes its own folder, reads the system's folders and Confinement.Read
+	IsolateStrong = "strong" // sees nothing else of the machine
+)
+
+// What Confinement.Require can name.
+const (
+	RequireLandlock = "landlock" // the kernel restricts which files it opens
+	RequireUser     = "uid"      // a user that is not the peer's
+	RequireCgroup   = "cgroup"   // a control group that ends all of it
+	RequireNet      = "net"      // a network namespace of its own
+)
+
+// What else can be kept from a task, for people who ask what holds on a machine.
+const (
+	HoldsNNP  = WithoutNNP
+	HoldsHide = WithoutHide
+)
+
+// What Confinement.Without can name. Each holds for every task whose peer's owner does not say so.
+const (
+	WithoutNNP  = "nnp"  // it may gain privileges, as sudo does
+	WithoutHide = "hide" // it may open the peer's data folder, and so become the peer
+)
