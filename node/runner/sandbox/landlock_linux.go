@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// Landlock: what a thread, and all it starts, may do with files, by rules on folders that hold for
+// all below them. Of the kernel's own names, LANDLOCK_ left out.
+const (
+	landlockCreate   = 444
+	landlockAddRule  = 445
+	landlockRestrict = 446
+
+	createVersion   = 1
+	rulePathBeneath = 1
+
+	accessExecute   = 1 << 0
+	accessWriteFile = 1 << 1
+	accessReadFile  = 1 << 2
+	accessReadDir   = 1 << 3
+	accessTruncate  = 1 << 14
+	accessIoctl     = 1 << 15
+
+	accessOnFiles = accessExecute | accessWriteFile | accessReadFile | accessTruncate | accessIoctl
+	accessToRead  = accessExecute | accessReadFile | accessReadDir
+
+	scopeAbstractSocket = 1 << 0
+	scopeSignal         = 1 << 1
+)
+
+// accessOf is all there is to be handled, by version of the interface.
+func accessOf(version int) uint64 {
+	switch {
+	case version >= 5: // ioctl on devices
+		return 1<<16 - 1
+	case version >= 3: // truncate
+		return 1<<15 - 1
+	case version == 2: // links and renames from folder to folder
+		return 1<<14 - 1
+	}
+	return 1<<13 - 1
+}
+
+// landlockVersion is what the kernel has, 0: nothing.
+func landlockVersion() int {
+	v, _, e := syscall.RawSyscall(landlockCreate, 0, 0, createVersion)
+	if e != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+type rulesetAttr struct{ fs, net, scoped uint64 }
+
+// ruleset is what is allowed; nothing else of what it handles is.
+type ruleset struct {
+	fd      int
+	handled uint64
+}
+
+func newRuleset(alone bool) (*ruleset, error) {
+	version := landlockVersion()
+	if version == 0 {
+		return nil, errors.New("the kernel has no landlock")
+	}
+	attr := rulesetAttr{fs: accessOf(version)}
+	size := unsafe.Sizeof(attr.fs)
+	if alone && version >= 6 { // no signals to, and no abstract sockets of, anybody but its own
+		attr.scoped = scopeAbstractSocket | scopeSignal
+		size = unsafe.Sizeof(attr)
+	}
+	fd, _, e := syscall.RawSyscall(landlockCreate, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if e != 0 {
+		return nil, os.NewSyscallError("landlock_create_ruleset", e)
+	}
+	return &ruleset{fd: int(fd), handled: attr.fs}, nil
+}
+
+// allow allows access to a file, or to all below a folder. What is not there needs no rule.
+func (r *ruleset) allow(path string, access uint64) error {
+	fd, err := syscall.Open(path, oPath|syscall.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case err != nil:
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		access &= accessOnFiles
+	}
+	var attr [12]byte // struct landlock_path_beneath_attr is packed
+	*(*uint64)(unsafe.Pointer(&attr[0])) = access & r.handled
+	*(*int32)(unsafe.Pointer(&attr[8])) = int32(fd)
+	if _, _, e := syscall.RawSyscall6(landlockAddRule, uintptr(r.fd), rulePathBeneath, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); e != 0 {
+		return &os.PathError{Op: "landlock_add_rule", Path: path, Err: e}
+	}
+	return nil
+}
+
+// restrict holds this thread to the rules, for good.
+func (r *ruleset) restrict() error {
+	_, _, e := syscall.RawSyscall(landlockRestrict, uintptr(r.fd), 0, 0)
+	_ = syscall.Close(r.fd)
+	if e != 0 {
+		return os.NewSyscallError("landlock_restrict_self", e)
+	}
+	return nil
+}
+
+// system is what programs need of a machine, to be read and executed, and devices is what they use.
+var (
+	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap", "/run/current-system", "/run/systemd/resolve", "/proc", "/sys", "/dev"}
+	devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/dri", "/dev/kfd"}
+)
+
+// closeFiles leaves this thread the system's files to read, and Read and Write.
+func (s *Spec) closeFiles() error {
+	r, err := newRuleset(true)
+	if err != nil {
+		return err
+	}
+	nvidia, _ := filepath.Glob("/dev/nvidia*")
+	for _, of := range []struct {
+		paths  []string
+		access uint64
+	}{
+		{system, accessToRead}, {s.Read, accessToRead}, {devices, accessOnFiles | accessReadDir}, {nvidia, accessOnFiles | accessReadDir}, {s.Write, ^uint64(0)},
+	} {
+		for _, p := range of.paths {
+			if err := r.allow(p, of.access); err != nil {
+				_ = syscall.Close(r.fd)
+				return err
+			}
+		}
+	}
+	return r.restrict()
+}
+
+// hideByRules allows everything but what is in hidden folders. Rules only ever allow, and for all
+// below, so what is beside the way to such a folder is allowed, name by name: who may make new names
+// there could not use them. So it is for ways on which the user may make none (Sealed).
+func (s *Spec) hideByRules() error {
+	r, err := newRuleset(false)
+	if err != nil {
+		return err
+	}
+	err = r.allow("/", accessReadDir|accessExecute) // names are no secret
+	for dir := range s.ways() {
+		entries, rerr := os.ReadDir(dir)
+		err = errors.Join(err, rerr)
+		for _, e := range entries {
+			if p := filepath.Join(dir, e.Name()); !s.onTheWay(p) {
+				err = errors.Join(err, r.allow(p, ^uint64(0)))
+			}
+		}
+	}
+	for _, p := range s.Show {
+		err = errors.Join(err, r.allow(p, ^uint64(0)))
+	}
+	if err != nil {
+		_ = syscall.Close(r.fd)
+		return err
+	}
+	return r.restrict()
+}
+
+// ways are the folders above hidden ones.
+func (s *Spec) ways() map[string]bool {
+	all := map[string]bool{}
+	for _, h := range s.Hide {
+		for dir := filepath.Dir(h); ; dir = filepath.Dir(dir) {
+			all[dir] = true
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// onTheWay tells whether something is hidden, or above what is.
+func (s *Spec) onTheWay(p string) bool {
+	for _, h := range s.Hide {
+		if p == h || strings.HasPrefix(h, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Sealed tells whether nobody but root makes new names above a folder: then rules hide it and
+// nothing else.
+func Sealed(hide []string) bool {
+	s := Spec{Hide: hide}
+	for dir := range s.ways() {
+		const write = 2 // W_OK
+		if err := syscall.Access(dir, write); err == nil {
+			return false
+		}
+	}
+	return true
+}

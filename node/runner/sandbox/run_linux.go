@@ -1,0 +1,298 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Of the kernel, where package syscall has no names.
+const (
+	oPath           = 0x200000
+	prSetNoNewPrivs = 38
+	prCapAmbient    = 47
+	ambientClearAll = 4
+	capSysChroot    = 18
+	capSysAdmin     = 21
+)
+
+// Run calls fork, which starts the process, from a thread that is kept from what s says. s may be
+// nil: fork is called from any thread. fork starts with attr, to which it may add.
+func Run(s *Spec, fork func(attr *syscall.SysProcAttr) error) error {
+	if s == nil {
+		return fork(&syscall.SysProcAttr{})
+	}
+	done := make(chan error)
+	key := s.key()
+	w := idle.take(key)
+	if w == nil {
+		w = &worker{key: key, jobs: make(chan func() (again bool))}
+		go w.run()
+	}
+	w.jobs <- func() bool {
+		err := error(nil)
+		if !w.in {
+			err = s.enter()
+		}
+		if err != nil {
+			err = fmt.Errorf("it cannot be kept from what it must not reach: %v", err) // not the error itself: what executing the program fails with means something else
+		} else {
+			err = fork(s.attr())
+		}
+		w.in = err == nil && s.stays()
+		again := w.in || s.leave() == nil
+		done <- err
+		return again
+	}
+	return <-done
+}
+
+// worker is a thread that goes into the mounts of one process, and back, and then into those of
+// another; or stays there, for those that are alike.
+type worker struct {
+	key  string
+	in   bool // it has entered
+	jobs chan func() (again bool)
+}
+
+func (w *worker) run() {
+	runtime.LockOSThread() // and never unlocks: the runtime ends the thread with the goroutine
+	for job := range w.jobs {
+		if !job() || !idle.put(w) {
+			return
+		}
+	}
+}
+
+// workers are those that have nothing to do, as many as help.
+type workers struct {
+	mu  sync.Mutex
+	all []*worker
+}
+
+var idle workers
+
+const mostIdle = 8
+
+// stays tells whether what the thread entered does for the next one that is alike. Not so what holds
+// the thread to more than mounts.
+func (s *Spec) stays() bool { return s.Alike && !s.NoNet && !s.restricted() }
+
+// key tells the workers apart: what cannot be taken back, having no new privileges, and what is not.
+func (s *Spec) key() string {
+	key := strconv.FormatBool(s.NNP)
+	if !s.stays() {
+		return key
+	}
+	key += strings.Join(s.Hide, "\x00")
+	for _, p := range s.Show { // another file of this name would not be seen there
+		var st syscall.Stat_t
+		_ = syscall.Stat(p, &st)
+		key += "\x00" + p + strconv.FormatUint(st.Ino, 36)
+	}
+	return key
+}
+
+func (o *workers) take(key string) *worker {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, w := range o.all {
+		if w.key == key {
+			o.all = slices.Delete(o.all, i, i+1)
+			return w
+		}
+	}
+	return nil
+}
+
+func (o *workers) put(w *worker) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) >= mostIdle { // the one that was needed longest ago goes
+		close(o.all[0].jobs)
+		o.all = slices.Delete(o.all, 0, 1)
+	}
+	o.all = append(o.all, w)
+	return true
+}
+
+// outside is the mount namespace of this process.
+var outside = sync.OnceValues(func() (int, error) {
+	fd, err := syscall.Open("/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	return fd, os.NewSyscallError("open the mount namespace", err)
+})
+
+// leave goes back to where this thread came from. An error is that it cannot be used again.
+func (s *Spec) leave() error {
+	if s.restricted() || s.NoNet {
+		return errors.New("there is no way back")
+	}
+	if len(s.Hide) == 0 {
+		return nil
+	}
+	fd, err := outside()
+	if err != nil {
+		return err
+	}
+	if _, _, e := syscall.RawSyscall(sysSetns, uintptr(fd), syscall.CLONE_NEWNS, 0); e != 0 {
+		return os.NewSyscallError("setns", e)
+	}
+	return nil
+}
+
+func (s *Spec) attr() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{}
+	if s.User != nil {
+		a.Credential = &syscall.Credential{Uid: uint32(s.User.UID), Gid: uint32(s.User.GID), Groups: []uint32{}}
+	}
+	return a
+}
+
+// enter keeps this thread from what s says.
+func (s *Spec) enter() error {
+	if s.NoNet {
+		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+			return os.NewSyscallError("unshare the network", err)
+		}
+	}
+	if len(s.Hide) > 0 && !s.Rules {
+		if err := s.mounts(); err != nil {
+			return err
+		}
+	}
+	if s.NNP || s.restricted() {
+		if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); e != 0 {
+			return os.NewSyscallError("prctl no_new_privs", e)
+		}
+	}
+	if len(s.Hide) > 0 && s.Rules {
+		if err := s.hideByRules(); err != nil {
+			return err
+		}
+	}
+	if s.Closed {
+		return s.closeFiles()
+	}
+	return nil
+}
+
+// restricted tells whether the thread is held to rules on files, which takes that it gains no
+// privileges.
+func (s *Spec) restricted() bool { return s.Closed || s.Rules && len(s.Hide) > 0 }
+
+// DropBorn lets go of what Born gave this thread to hand on: a process that it starts has none of
+// it. A thread that has nothing of it is left as it is.
+func DropBorn() {
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, ambientClearAll, 0, 0, 0, 0)
+}
+
+// Born makes a process that root did not start be born where it may mount for what it starts, in a
+// user namespace with its own user only.
+func Born(attr *syscall.SysProcAttr) {
+	if os.Geteuid() == 0 {
+		return
+	}
+	attr.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{capSysAdmin, capSysChroot}
+}
+
+// shown is what stays to be seen of what is hidden.
+type shown struct {
+	path string
+	fd   int
+	dir  bool
+}
+
+// mounts hides what is to be hidden, in a mount namespace that from here on is this thread's.
+func (s *Spec) mounts() (err error) {
+	if _, err := outside(); err != nil {
+		return err
+	}
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if os.Geteuid() == 0 { // nothing that is mounted here is to be seen elsewhere; what is unmounted there goes here
+		if err := mount("", "/", "", syscall.MS_REC|syscall.MS_SLAVE, ""); err != nil {
+			return err
+		}
+	}
+	var all []shown
+	defer func() {
+		for _, o := range all {
+			_ = syscall.Close(o.fd)
+		}
+	}()
+	for _, p := range s.Show { // before they are hidden, and in this namespace
+		o, err := look(p)
+		if errors.Is(err, syscall.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, o)
+	}
+	for _, h := range s.Hide {
+		if err := mount("covey", h, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=0711,size=64k"); err != nil {
+			return err
+		}
+	}
+	for _, o := range all {
+		if err := o.show(); err != nil {
+			return err
+		}
+	}
+	for _, h := range s.Hide {
+		if err := mount("", h, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func look(path string) (o shown, err error) {
+	o.path = path
+	if o.fd, err = syscall.Open(path, oPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0); err != nil {
+		return o, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st syscall.Stat_t
+	if err := syscall.Fstat(o.fd, &st); err != nil {
+		_ = syscall.Close(o.fd)
+		return o, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	o.dir = st.Mode&syscall.S_IFMT == syscall.S_IFDIR
+	return o, nil
+}
+
+// show puts something back at its place.
+func (o shown) show() error {
+	if !o.dir {
+		if err := os.MkdirAll(filepath.Dir(o.path), 0o711); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(o.path, os.O_CREATE|os.O_RDONLY, 0o400)
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	} else if err := os.MkdirAll(o.path, 0o711); err != nil {
+		return err
+	}
+	return mount("/proc/self/fd/"+strconv.Itoa(o.fd), o.path, "", syscall.MS_BIND, "")
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := syscall.Mount(source, target, kind, flags, data); err != nil {
+		return &os.PathError{Op: "mount", Path: target, Err: err}
+	}
+	return nil
+}

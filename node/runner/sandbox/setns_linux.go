@@ -1,0 +1,7 @@
+//go:build !amd64 && !386
+
+package sandbox
+
+import "syscall"
+
+const sysSetns = syscall.SYS_SETNS

@@ -1,0 +1,3 @@
+package sandbox
+
+const sysSetns = 346

@@ -1,0 +1,60 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Spec is what one process is kept from.
+type Spec struct {
+	User    *User    // whom it runs as, with no other groups; nil: as who starts it
+	Hide    []string // folders in whose place it finds empty ones, absolute
+	Show    []string // what it finds there all the same, if it exists: absolute, below one of Hide
+	Rules   bool     // they are hidden by rules on files, and not by mounts: where one may not mount
+	NoNet   bool     // it has no network, not even to this machine
+	Closed  bool     // it reads the system's folders and Read, and writes below Write, and no other files
+	Read    []string // of a Closed one: absolute
+	Write   []string // of a Closed one: absolute
+	Alike   bool     // many processes are kept from the same: what is made for one is kept for the next
+	NNP     bool     // neither it nor what it starts gains privileges by executing a program
+	Demands bool     // it does not start where this cannot be done, not even under an older supervisor
+}
+
+// User is a user of this machine, by number: there need not be a name.
+type User struct{ UID, GID int }
+
+// Holds is what can be done here.
+type Holds struct {
+	Mounts     bool   // folders can be hidden
+	Users      bool   // processes can be another user's
+	Privileges bool   // they can be kept from gaining privileges
+	Net        bool   // they can be without a network
+	Files      bool   // which files they open can be restricted (landlock)
+	Why        string // why folders cannot be hidden, for people
+}
+
+// Check tells what of a spec makes no sense.
+func (s Spec) Check() error {
+	for _, p := range slices.Concat(s.Hide, s.Show, s.Read, s.Write) {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+			return fmt.Errorf("sandbox: %q is no absolute path below /", p)
+		}
+	}
+	for _, p := range s.Show {
+		if !s.Hidden(p) {
+			return fmt.Errorf("sandbox: %s is not hidden", p)
+		}
+	}
+	if s.User != nil && (min(s.User.UID, s.User.GID) <= 0 || max(s.User.UID, s.User.GID) >= 1<<32-1) {
+		return errors.New("sandbox: no user has this number")
+	}
+	return nil
+}
+
+// Hidden tells whether p lies in a folder that is hidden.
+func (s Spec) Hidden(p string) bool {
+	return slices.ContainsFunc(s.Hide, func(h string) bool { return strings.HasPrefix(p, h+"/") })
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// tryEnv makes a process of this program one that tries what its first argument is the folder for.
+const tryEnv = "COVEY_SANDBOX_TRY"
+
+// Runs before main, as a supervisor does: a trial takes a process of its own, born as a supervisor
+// is born.
+var _ = try()
+
+func try() struct{} {
+	if os.Getenv(tryEnv) == "" || len(os.Args) != 2 {
+		return struct{}{}
+	}
+	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles} {
+		dir, err := os.MkdirTemp(os.Args[1], "try")
+		if err == nil {
+			err = errors.Join(layOut(dir), trial(dir))
+		}
+		if err != nil {
+			_, _ = os.Stdout.WriteString(trials[i] + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") + "\n")
+		}
+	}
+	os.Exit(0)
+	return struct{}{}
+}
+
+// trials are the names of what is tried.
+var trials = [...]string{"mounts", "net", "files"}
+
+// layOut makes what is tried with.
+func layOut(dir string) error {
+	shown := filepath.Join(dir, "shown", "here")
+	return errors.Join(os.MkdirAll(shown, 0o700), os.WriteFile(filepath.Join(shown, "file"), nil, 0o600), os.WriteFile(filepath.Join(dir, "hidden"), nil, 0o600))
+}
+
+// tryMounts hides a folder from a process, and looks whether that sees what it should.
+func tryMounts(dir string) error {
+	hidden, shown := filepath.Join(dir, "hidden"), filepath.Join(dir, "shown", "here")
+	spec := Spec{Hide: []string{dir}, Show: []string{shown}, NNP: true}
+	return Run(&spec, func(*syscall.SysProcAttr) error {
+		if _, err := os.Stat(hidden); !errors.Is(err, os.ErrNotExist) {
+			return errors.New("what is mounted is not to be seen")
+		}
+		_, err := os.Stat(filepath.Join(shown, "file"))
+		return err
+	})
+}
+
+// tryNet looks whether a process without a network has none.
+func tryNet(string) error {
+	return Run(&Spec{NoNet: true, NNP: true}, func(*syscall.SysProcAttr) error {
+		b, err := os.ReadFile("/proc/thread-self/net/dev")
+		if err == nil && strings.Count(string(b), "\n") != 3 { // two lines of words, and the loopback
+			err = errors.New("there is a network all the same")
+		}
+		return err
+	})
+}
+
+// tryFiles looks whether a process opens what it may, and nothing else.
+func tryFiles(dir string) error {
+	shown := filepath.Join(dir, "shown")
+	return Run(&Spec{Closed: true, Write: []string{shown}, NNP: true}, func(*syscall.SysProcAttr) error {
+		if _, err := os.ReadFile(filepath.Join(dir, "hidden")); !errors.Is(err, os.ErrPermission) {
+			return errors.New("what must not be read can be")
+		}
+		return os.WriteFile(filepath.Join(shown, "new"), nil, 0o600)
+	})
+}
+
+// Try finds out what can be done here: born tells that what starts processes can be born anew, as
+// the supervisor is; otherwise it is this very process.
+func Try(born bool) Holds {
+	root := os.Geteuid() == 0
+	var failed map[string]string
+	err := errors.New("processes are this process's own, and it is not root's")
+	if root || born {
+		failed, err = tryApart(Born)
+	}
+	h := Holds{Privileges: true, Users: root, Mounts: err == nil && failed["mounts"] == "", Net: err == nil && failed["net"] == "", Why: failed["mounts"]}
+	if err != nil {
+		h.Why = err.Error()
+		failed, err = tryApart(func(*syscall.SysProcAttr) {})
+	}
+	h.Files = err == nil && failed["files"] == ""
+	return h
+}
+
+// tryApart tries all in a process of its own, and says what failed and why.
+func tryApart(born func(*syscall.SysProcAttr)) (failed map[string]string, err error) {
+	dir, err := os.MkdirTemp("", "covey-try-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("/proc/self/exe", dir)
+	cmd.Env = []string{tryEnv + "=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	born(cmd.SysProcAttr)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	failed = map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		what, why, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		failed[what] = why
+	}
+	return failed, nil
+}
