@@ -78,10 +78,16 @@ func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
 			shown[key[1]] = true
 		}
 		var local []jobfile.LocalInput
-		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{Local: &local})
+		var secret []jobfile.LocalSecret
+		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{Local: &local, Secrets: &secret})
 		if err != nil {
 			t.Error(err)
 			continue
+		}
+		for _, l := range secret {
+			if _, err := os.Stat(l.Path); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
 		}
 		for _, l := range local { // what is put when it is submitted
 			if _, err := os.Stat(l.Path); err != nil {

@@ -33,14 +33,17 @@ var floors = map[string]int{
 	"membership/digest":           1,
 	"membership":                  2,
 	"dispatch/ledger":             2,
+	"dispatch/ledger/act":         1,
 	"dispatch/rollout":            2,
 	"dispatch/replicas":           2,
 	"dispatch/cron":               2,
 	"node/api":                    2,
+	"node/caller":                 0,
 	"dispatch":                    5, // the tests of both loops together
 	"dispatch/session":            3,
 	"dispatch/coordinator/freeze": 2,
 	"dispatch/coordinator/clock":  0,
+	"dispatch/coordinator/owners": 3,
 	"dispatch/coordinator":        5,
 	"dispatch/worker":             5,
 	"dispatch/worker/journal":     4,
@@ -48,7 +51,7 @@ var floors = map[string]int{
 	"node/runner/process":         2,
 	"node/runner/noop":            2,
 	"node/stager":                 4,
-	"node/room":                   1, // rests on how the supervisor tells a disk that is low
+	"node/room":                   2, // rests on how the supervisor tells a disk that is low
 	"node/tasklog":                3,
 	"node/highwater":              2,
 	"node/stdin":                  3,
@@ -63,7 +66,8 @@ var floors = map[string]int{
 	"testnet/sim/memjournal":      5,
 	"testnet/stack":               10,
 	"cmd/peer":                    11,
-	"node/runner/supervise":       0,
+	"node/runner/supervise":       1,
+	"node/runner/sandbox":         0, // what the supervisor rests on: it begins before most packages do
 
 	"dispatch/ledger/quorum":         3,
 	"dispatch/ledger/quorum/store":   2,
@@ -85,6 +89,13 @@ var floors = map[string]int{
 	"node/care":       5,
 	"node/keep":       4,
 	"node/saver":      5,
+	"node/guard":      5,
+	"node/readers":    3,
+
+	"trust/audit":  0,
+	"trust/seal":   1,
+	"node/secrets": 4,
+	"trust/policy": 2,
 }
 
 func floorOf(pkg string) (int, bool) {

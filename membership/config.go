@@ -41,6 +41,7 @@ type Config struct {
 	Addrs       func() []string       // own multiaddrs, best first; asked again every few seconds. nil: none
 	Roles       []admission.Role      // own roles, for others to see; the roster decides
 	Version     string                // of this program
+	Recipient   string                // what others seal to when only this peer is to open it; told as it is
 	// Sign makes this peer's signature, Verify checks another's: members' words about themselves
 	// are signed. Both or neither.
 	Sign     func(data []byte) ([]byte, error)

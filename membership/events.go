@@ -11,7 +11,7 @@ func (m *Membership) ownMeta() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return meta{
-		Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Seat: m.seat, Start: m.cfg.Start, Roles: packRoles(m.cfg.Roles), Version: m.cfg.Version, Addrs: m.own,
+		Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Seat: m.seat, Start: m.cfg.Start, Roles: packRoles(m.cfg.Roles), Version: m.cfg.Version, Recipient: m.cfg.Recipient, Addrs: m.own,
 	}.encode()
 }
 

@@ -150,7 +150,7 @@ func (m *Membership) currentView() *View {
 	if m.view == nil {
 		m.view = m.table.view(Member{
 			ID: m.self, Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Seat: m.seat, Addrs: m.own, Roles: m.cfg.Roles,
-			Version: m.cfg.Version, Dialect: wire.Dialect, Verdict: Alive, Since: m.born,
+			Version: m.cfg.Version, Recipient: m.cfg.Recipient, Dialect: wire.Dialect, Verdict: Alive, Since: m.born,
 		})
 	}
 	return m.view

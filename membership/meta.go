@@ -22,12 +22,13 @@ type meta struct {
 	Protocol    int                   `cbor:"1,keyasint"`
 	Name        string                `cbor:"2,keyasint,omitempty"`
 	Incarnation taskstate.Incarnation `cbor:"3,keyasint,omitempty"`
-	Roles       uint                  `cbor:"4,keyasint,omitempty"` // bit i: admission.AllRoles()[i]
+	Roles       uint                  `cbor:"4,keyasint,omitempty"` // bit i: admission.KnownRoles()[i]
 	Version     string                `cbor:"5,keyasint,omitempty"`
 	Addrs       []string              `cbor:"6,keyasint,omitempty"`
 	Seat        taskstate.Incarnation `cbor:"7,keyasint,omitempty"` // of its seat among the voters, or of the one it would take
 	Start       starts.Start          `cbor:"8,keyasint,omitzero"`
-	Dialect     int                   `cbor:"9,keyasint,omitempty"` // the newest it reads; 0 is 1
+	Dialect     int                   `cbor:"9,keyasint,omitempty"`  // the newest it reads; 0 is 1
+	Recipient   string                `cbor:"10,keyasint,omitempty"` // what secrets for it are sealed to
 }
 
 // encode never exceeds maxWords: texts are cut, then the last addresses are left out.
@@ -71,7 +72,7 @@ func decodeMeta(b []byte) (meta, error) {
 }
 
 func packRoles(roles []admission.Role) (bits uint) {
-	for i, r := range admission.AllRoles() {
+	for i, r := range admission.KnownRoles() {
 		for _, have := range roles {
 			if have == r {
 				bits |= 1 << i
@@ -82,7 +83,7 @@ func packRoles(roles []admission.Role) (bits uint) {
 }
 
 func unpackRoles(bits uint) (roles []admission.Role) {
-	for i, r := range admission.AllRoles() {
+	for i, r := range admission.KnownRoles() {
 		if bits&(1<<i) != 0 {
 			roles = append(roles, r)
 		}

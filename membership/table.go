@@ -195,7 +195,7 @@ func (t *table) view(self Member) *View {
 		}
 		v.Members = append(v.Members, Member{
 			ID: id, Name: e.meta.Name, Incarnation: e.meta.Incarnation, Seat: e.meta.Seat, Start: e.meta.Start, Addrs: slices.Clone(e.addrs),
-			Roles: unpackRoles(e.meta.Roles), Version: e.meta.Version, Dialect: e.meta.Dialect, Verdict: e.verdict(), Since: e.since, RTT: e.rtt,
+			Roles: unpackRoles(e.meta.Roles), Version: e.meta.Version, Recipient: e.meta.Recipient, Dialect: e.meta.Dialect, Verdict: e.verdict(), Since: e.since, RTT: e.rtt,
 			Parted: e.parted && e.verdict() == Dead,
 		})
 	}

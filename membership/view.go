@@ -48,7 +48,8 @@ type Member struct {
 	Addrs       []string              // multiaddrs without /p2p
 	Roles       []admission.Role      // as it says itself; the roster decides
 	Version     string
-	Dialect     int // the newest it reads; 0 if it did not say
+	Recipient   string // what to seal to for it alone, as it says itself, signed; "" if it did not say
+	Dialect     int    // the newest it reads; 0 if it did not say
 	Verdict     Verdict
 	Since       time.Time     // of the verdict
 	Parted      bool          // dead: it said goodbye

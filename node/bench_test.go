@@ -46,7 +46,7 @@ func benchCluster(b *testing.B, n int) []*api.Client {
 			}
 		})
 		<-up
-		c := api.NewClient(api.SocketPath(dir))
+		c := api.Of(dir)
 		clients = append(clients, c)
 		if i == 0 {
 			t, err := c.Invite(ctx, api.TicketRequest{Expires: 3600})

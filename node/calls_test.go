@@ -20,9 +20,17 @@ func (p puppet) signer() *calls.Signer {
 	return &calls.Signer{Self: p.Self(), Cluster: func() string { return *p.cluster }, Sign: p.Sign, Now: now}
 }
 
-// signs a call in the puppet's own name, passed on so often already.
+// signs a call in the puppet's own name, passed on so often already; and the job in it, unless that
+// is signed.
 func (p puppet) signs(c calls.Call) calls.Signed {
 	p.t.Helper()
+	if c.Submit != nil && c.Submit.Order == nil {
+		job := *c.Submit
+		if err := p.signer().Order(&job, nil); err != nil {
+			p.t.Fatal(err)
+		}
+		c.Submit = &job
+	}
 	q, err := p.signer().Seal(c)
 	if err != nil {
 		p.t.Fatal(err)
@@ -55,7 +63,7 @@ func (p puppet) say(peer string, question, answer any) error {
 
 func inviteCall(from taskstate.PeerID) calls.Call {
 	return calls.Call{From: from, Invite: &ledger.Invite{
-		ID: admission.NewTicketID(), Secret: admission.HashSecret(admission.NewSecret()), Roles: admission.AllRoles(),
+		ID: admission.NewTicketID(), Secret: admission.TicketKey(admission.NewSecret()), Roles: admission.AllRoles(),
 		Expires: now() + 60_000,
 	}}
 }
@@ -107,6 +115,9 @@ func TestACallIsPassedOnButNotForEver(t *testing.T) {
 	all := clusterOf(t, "one", "two") // two does not coordinate
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
+	for _, l := range all {
+		l.policy(t, "unsigned: allow\nrules:\n- {from: [self, key:"+p.Self()+"], run: any}\n")
+	}
 	eventually(t, "two admits the puppet, too", func() (bool, string) { return all[1].roster.Admitted(p.Self()), "" })
 	p.SetAddrs(all[1].self, all[1].host.Addrs())
 	c := submitCall(p.Self())

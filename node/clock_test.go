@@ -56,7 +56,7 @@ func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(
 	one := alive(t, Config{Name: "one", Now: c.now})
 	two := alive(t, Config{Name: "two", Join: one.ticket(api.TicketRequest{Expires: 600, Uses: 1}).Ticket})
 	one.sees("one", "two")
-	if err := one.Remove(timed(t), "two"); err != nil {
+	if err := one.Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	<-two.ended
@@ -71,7 +71,7 @@ func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := one.Admit(timed(t), two.self, admission.JoinRequest{Secret: secret, Name: "two", Incarnation: "another"})
+	r, err := one.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another"})
 	if err != nil || r.Refusal != nil {
 		t.Fatalf("%+v %v", r.Refusal, err)
 	}

@@ -323,11 +323,11 @@ func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
-	wants(t, alive(t, Config{}).Remove(timed(t), "peer"), api.Conflict, "only voter")
-	if err := all[0].Remove(timed(t), "two"); err != nil {
+	wants(t, alive(t, Config{}).Remove(timed(t), "peer", api.Removal{}), api.Conflict, "only voter")
+	if err := all[0].Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, all[0].Remove(timed(t), "two"), api.NotFound, "two")
+	wants(t, all[0].Remove(timed(t), "two", api.Removal{}), api.NotFound, "two")
 	eventually(t, "one shows itself only", func() (bool, string) {
 		ps, err := all[0].Peers(timed(t))
 		return err == nil && len(ps.Peers) == 1, ""
@@ -349,7 +349,7 @@ func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
 	if err := all[1].stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := all[0].Remove(timed(t), "two"); err != nil {
+	if err := all[0].Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := tryAlive(t, Config{Data: all[1].cfg.Data})

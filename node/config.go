@@ -31,6 +31,7 @@ type Config struct {
 	Memory     int64            // offered, bytes; default: all
 	Disk       int64            // offered, bytes; negative: none; default: what is free when it starts, but for a tenth of the disk
 	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
+	TaskUser   string           // the user of this machine whom tasks run as where the policy does not say; takes root
 	NoMDNS     bool
 	Testnet    bool // the API may cut this peer off from others
 	Version    string

@@ -18,6 +18,7 @@ import (
 	"covey/node/files"
 	"covey/node/held"
 	"covey/node/keep"
+	"covey/node/readers"
 	"covey/node/saver"
 	"covey/node/stager"
 	"covey/node/troubles"
@@ -40,6 +41,7 @@ type jobFiles struct {
 	host    *p2p.Host
 	members *membership.Membership
 	roster  *admission.Roster
+	readers *readers.Readers
 	replica *ledger.Replica
 	who     *view.Names
 	level   func() bool // this peer's copy of the ledger can be believed when it does not know a job
@@ -59,7 +61,7 @@ type jobFiles struct {
 // openFiles opens the store of files, and what rests on it.
 func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
-		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, replica: n.replica, who: n.view.Who,
+		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, readers: n.readers, replica: n.replica, who: n.view.Who,
 		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker }, line: func() *calls.Line { return n.line },
 		held:  func() []held.Job { return n.held.List() },
 		wrong: &n.troubles, now: n.cfg.Now, log: n.log,
@@ -75,7 +77,7 @@ func openFiles(n *Node) (f *jobFiles, err error) {
 	if err = f.openStager(); err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
 	}
-	f.put = files.New(files.Config{Store: f.store, Dir: dir, Net: f.host, Self: f.self, Members: f.others, Jobs: f.ofJobs, Now: f.now, Log: f.log})
+	f.put = files.New(files.Config{Store: f.store, Dir: dir, Net: f.host, Self: f.self, Members: f.others, May: func(root piece.Root) bool { return f.readers.Blob(f.self, root) }, Jobs: f.ofJobs, Now: f.now, Log: f.log})
 	f.openCare()
 	return f, nil
 }
@@ -95,10 +97,11 @@ func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(tas
 	return s, nil
 }
 
-// mayKeep are the other members that are here, but for those that are drained.
-func (f *jobFiles) mayKeep() (here []taskstate.PeerID) {
+// mayKeep are the other members that are here and may read what a peer's jobs leave, but for those
+// that are drained.
+func (f *jobFiles) mayKeep(submitter taskstate.PeerID) (here []taskstate.PeerID) {
 	for id, p := range f.keepers() {
-		if v := f.members.View().Verdict(id); id != f.self && v == membership.Alive && !p.Drained {
+		if v := f.members.View().Verdict(id); id != f.self && v == membership.Alive && !p.Drained && (!p.Blind || id == submitter) {
 			here = append(here, id)
 		}
 	}

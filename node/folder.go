@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -9,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"covey/internal/atomicfile"
+	"covey/internal/pause"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -35,11 +38,29 @@ func InUse(dir string) bool {
 	return lockFile(f) != nil
 }
 
+// lockPatience is how long a start waits for the peer before it, which may be ending.
+const lockPatience = time.Second
+
+// takeLock takes the lock. Who was killed, or is about to execute a program, holds it for a moment
+// more.
+func (f *folder) takeLock() error {
+	for end := time.Now().Add(lockPatience); ; {
+		err := lockFile(f.lock)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		_ = pause.For(context.Background(), lockPatience/50)
+	}
+}
+
 // lockName is the file that a running peer holds.
 const lockName = "lock"
 
 // keyFile holds the identity.
 const keyFile = "identity.key"
+
+// sealKeyFile holds the key that opens the secrets of tasks that run here.
+const sealKeyFile = "seal.key"
 
 // wiped tells whether there is an identity without a life: a start draws the incarnation first.
 func (f *folder) wiped() bool {

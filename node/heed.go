@@ -16,10 +16,10 @@ func (n *Node) heed(ev ledger.Event) {
 			continue
 		}
 		switch {
-		case c.Found != nil:
-			entries = append(entries, c.Found.Founder)
-		case c.Admit != nil:
-			entries = append(entries, c.Admit.Entry)
+		case c.Found != nil, c.Admit != nil:
+			if m := ev.Results[i].Member; m != nil { // not an entry that was asked for again
+				entries = append(entries, m.Entry)
+			}
 		case c.Remove != nil:
 			if c.Remove.Entry != nil {
 				entries = append(entries, *c.Remove.Entry)

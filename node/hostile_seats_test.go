@@ -48,6 +48,7 @@ func unseated(t *testing.T, all ...*living) puppet {
 	return p
 }
 
+// Attack (d): no entries for the log.
 func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")
@@ -204,6 +205,7 @@ func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
 	}
 }
 
+// Attack (d): no tombstone, nobody admitted.
 func TestWhoHoldsNoSeatRemovesAndAdmitsNobody(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
@@ -308,7 +310,7 @@ func TestARemovalNamesTheDecisionItIsOf(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
 	index := all[0].replica.Applied()
-	if err := all[0].Remove(timed(t), all[1].self); err != nil {
+	if err := all[0].Remove(timed(t), all[1].self, api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	e, ok := all[0].roster.Get(all[1].self)

@@ -45,7 +45,7 @@ func (f *jobFiles) keepers() map[taskstate.PeerID]care.Peer {
 			continue
 		}
 		m, met := seen.Get(e.Peer)
-		out[e.Peer] = care.Peer{Here: e.Peer == f.self || met && m.Verdict != membership.Dead, Since: m.Since}
+		out[e.Peer] = care.Peer{Here: e.Peer == f.self || met && m.Verdict != membership.Dead, Since: m.Since, Blind: !f.readers.All(e.Peer)}
 	}
 	f.replica.Read(func(s *ledger.State) {
 		for id, p := range out {
@@ -100,7 +100,7 @@ func (f *jobFiles) whyFew(k care.Kept) string {
 	case k.Coming > 0:
 		return "not all of it is here yet"
 	case k.Alone:
-		return "nobody else is here to keep it"
+		return "nobody else is here who may read and so keep it"
 	case len(k.Not) > 0:
 		return view.Enumerate(f.who.Sorted(k.Not)) + " cannot keep it: no room, or no storage for others"
 	}

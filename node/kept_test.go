@@ -54,7 +54,7 @@ func (l *living) said(id string) (text string, wrong *api.Error) {
 // waitingJob is one whose task waits for a file.
 func waitingJob(t *testing.T, name, line, on string, globs ...string) (j taskstate.Job, release func()) {
 	t.Helper()
-	flag := filepath.Join(t.TempDir(), "go")
+	flag := filepath.Join(taskFolder(t), "go")
 	j = outputJob(name, "until [ -e "+flag+" ]; do sleep 0.05; done; "+line, on, globs...)
 	return j, func() {
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
@@ -114,7 +114,7 @@ func TestWhatAPeerKeptIsKeptAgainWhenItIsGoneForGoodAndItsLogsAreThere(t *testin
 			t.Errorf("%s shows %q, %v", l.name, text, wrong)
 		}
 	}
-	if err := one.Orders.Remove(timed(t), "two"); err != nil {
+	if err := one.Orders.Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
 	three.keeps(id, 1, one, three)

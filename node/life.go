@@ -12,6 +12,7 @@ import (
 
 	"covey/node/api"
 	"covey/node/files"
+	"covey/node/guard"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
 	"covey/node/view"
@@ -67,15 +68,18 @@ func (n *Node) Backend() api.Backend {
 		*view.View
 		*orders.Orders
 		*files.Files
+		*guard.Desk
 		*Node
-	}{n.view, n.orders, n.files.put, n}
+	}{n.view, n.orders, n.files.put, n.trust, n}
 }
 
 // serveAPI serves the local API until ctx ends.
-func serveAPI(ctx context.Context, l net.Listener, b api.Backend) error {
+func (n *Node) serveAPI(ctx context.Context, l net.Listener, g *api.Gate) error {
+	from := &callers{Listener: l, tasks: TasksFolder(n.folder.dir), by: n.submitted, name: n.view.Who.Called}
 	srv := &http.Server{
-		Handler: api.NewHandler(b), ReadHeaderTimeout: 5 * time.Second,
+		Handler: api.NewHandler(n.Backend(), g), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: from.greet,
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -86,7 +90,7 @@ func serveAPI(ctx context.Context, l net.Listener, b api.Backend) error {
 			srv.Close()
 		}
 	})
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := srv.Serve(from); !errors.Is(err, http.ErrServerClosed) {
 		stop()
 		return err
 	}

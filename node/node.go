@@ -14,10 +14,13 @@ import (
 	"covey/membership/digest"
 	"covey/node/calls"
 	"covey/node/decide"
+	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/orders"
+	"covey/node/readers"
 	"covey/node/roster"
+	"covey/node/secrets"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -25,6 +28,8 @@ import (
 	"covey/p2p/admission"
 	"covey/p2p/starts"
 	"covey/taskstate"
+	"covey/trust/audit"
+	"covey/trust/seal"
 )
 
 // Node is one peer: its parts, and the wires between them. All fields are set before Run's
@@ -58,9 +63,14 @@ type Node struct {
 	dialects *dialects
 	worker   *worker.Loop
 	runner   Runner
+	owner    *guard.Owner // of this machine: what it lets run
+	guard    *guard.Guard
+	trust    *guard.Desk
 	logs     *tasklog.Store
 	files    *jobFiles
 	feeds    *feeds
+	sealKey  *seal.Key
+	secrets  *secrets.Secrets
 	held     *held.Store
 	line     *calls.Line
 	desk     *decide.Desk
@@ -72,6 +82,12 @@ type Node struct {
 	offer    *offering
 
 	topic atomic.Pointer[p2p.Topic]
+
+	audit     *audit.Log
+	judgement judgements
+
+	given   *givenRoles
+	readers *readers.Readers
 
 	keeper *roster.Keeper // has the roster in step with the ledger
 

@@ -10,6 +10,7 @@ import (
 	"github.com/pbnjay/memory"
 
 	"covey/dispatch/session"
+	"covey/node/guard"
 	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/taskstate"
@@ -21,6 +22,7 @@ type offering struct {
 	disk  int64 // as measured at the start: tasks count against it, and what they write must not once more
 	name  string
 	addrs func() []string // multiaddrs; nil before there is a network
+	owner *guard.Owner    // nil before it is known
 
 	mu sync.Mutex
 	at []string // the IPs offered last
@@ -44,6 +46,9 @@ func (f *offering) now() session.Offer {
 	o := session.Offer{Resources: r, Name: f.name, Labels: f.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if f.addrs != nil {
 		o.Addrs = hostIPs(f.addrs())
+	}
+	if f.owner != nil {
+		o.Policy = new(f.owner.Now().Digest())
 	}
 	return o
 }

@@ -23,9 +23,11 @@ import (
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/decide"
+	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/orders"
+	"covey/node/readers"
 	"covey/node/room"
 	"covey/node/roster"
 	"covey/node/stdin"
@@ -35,6 +37,8 @@ import (
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/trust/policy"
+	"covey/trust/seal"
 )
 
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and
@@ -109,6 +113,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
+	run("audit", n.audit.Run)
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
@@ -117,10 +122,12 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
+	run("policy", n.owner.Run)
 	run("room", n.room.Run)
 	run("files", n.files.store.Run)
 	run("what is kept", n.files.care.Run)
 	run("inputs", n.files.stager.Run)
+	run("secrets", n.secrets.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
@@ -133,7 +140,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		end(nil)
 		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
-	run("api", func(ctx context.Context) error { return serveAPI(ctx, listener, n.Backend()) })
+	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener, n.openGate()) })
 
 	err = n.awaitReady(ctx, life)
 	if err == nil {
@@ -174,6 +181,9 @@ func (n *Node) openNetwork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	if n.sealKey, err = seal.Load(n.folder.path(sealKeyFile)); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
 	n.roster, err = admission.OpenRoster(n.folder.path("roster"), p2p.Verify)
 	switch {
 	case errors.Is(err, admission.ErrDamaged): // it was moved aside: begin takes it from the ledger, or says what to do
@@ -185,6 +195,7 @@ func (n *Node) openNetwork() (err error) {
 	if n.self, err = p2p.ID(key); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.openAudit()
 	n.beginStart()
 	n.copies = newCopies(n.copiesConfig(key))
 	n.host, err = p2p.New(p2p.Config{
@@ -224,11 +235,14 @@ func (n *Node) openState() (err error) {
 	if n.held, err = held.Open(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.given = &givenRoles{replica: n.replica, roots: n.roster.Roots}
+	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.roles})
 	n.view = view.New(n.viewConfig())
+	n.openSecrets()
 	n.orders = orders.New(n.ordersConfig())
 	n.members, err = membership.New(membership.Config{
 		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
-		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
 }
@@ -242,6 +256,11 @@ func (n *Node) openWork() (err error) {
 		return err
 	}
 	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
+	n.owner = guard.NewOwner(guard.OwnerConfig{
+		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: p2p.Verify, Roles: n.given.roles, Changed: n.policyChanged, Outdated: n.outdated,
+		User: n.cfg.TaskUser,
+	})
+	n.offer.owner = n.owner
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -284,7 +303,7 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	} else if err != nil {
 		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
 	}
-	if err := lockFile(f.lock); err != nil {
+	if err := f.takeLock(); err != nil {
 		f.lock.Close()
 		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
 	}

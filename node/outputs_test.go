@@ -20,7 +20,7 @@ import (
 
 // client talks to a peer as the command line does.
 func (l *living) client() *api.Client {
-	c := api.NewClient(api.SocketPath(l.folder.dir))
+	c := api.Of(l.folder.dir)
 	l.t.Cleanup(c.Close)
 	return c
 }
@@ -269,7 +269,7 @@ func TestAMakerThatRestartsWhileItSavesGoesOn(t *testing.T) {
 			all := clusterOf(t, "one", "two")
 			one, two := all[0], all[1]
 			two.host.Slow(slowRate)
-			ran := filepath.Join(t.TempDir(), "ran")
+			ran := filepath.Join(taskFolder(t), "ran")
 			j := outputJob("on", fmt.Sprintf("echo once >> %s; head -c %d /dev/zero > big", ran, 30<<20), "two", "*")
 			j.Unreachable.ReplaceAfter = int64(patience / 1e6)
 			id := one.submit(j)

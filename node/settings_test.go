@@ -13,10 +13,10 @@ import (
 func TestSettingsAreAnAdminsToChangeAndTheSameOnEveryPeer(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
-	if a, err := all[1].Settings(timed(t)); err != nil || a.Settings != (api.Settings{Beat: 1, Grace: 3, KeepJobs: 1000, KeepFor: 604800}) {
+	if a, err := all[1].Settings(timed(t)); err != nil || a.Settings != (api.Settings{Beat: 1, Grace: 3, KeepJobs: 1000, KeepFor: 604800, RequireOrders: "on"}) {
 		t.Fatalf("%+v %v", a, err)
 	}
-	next := api.Settings{Beat: 0.5, Grace: 1.5, KeepJobs: 7, KeepFor: 604800}
+	next := api.Settings{Beat: 0.5, Grace: 1.5, KeepJobs: 7, KeepFor: 604800, RequireOrders: "on"}
 	a, err := all[1].Set(timed(t), api.Settings{Beat: 0.5, KeepJobs: 7}) // through one that does not coordinate
 	if err != nil || a.Settings != next {
 		t.Fatalf("%+v %v", a, err)

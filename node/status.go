@@ -39,7 +39,8 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	if ok { // only the coordinator knows
 		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
 	}
-	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.oneSeat())
+	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.oneSeat(), n.owner.Warnings())
+	st.Untrusted = n.trust.Untrusted()
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {

@@ -34,6 +34,7 @@ type statuses struct {
 	allows    func(digest.Envelope) bool         // false: its author has brought in too much for now
 	store     *digest.Store                      // where it keeps it
 	highwater *highwater.File                    // how far every worker is, on disk
+	asker     *highwater.Asker                   // and what others remember of that
 	faults    *faults
 	own       func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
 	self      taskstate.PeerID
@@ -97,15 +98,27 @@ func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 	}
 }
 
-// known is what is held here of a worker's incarnation: its coordinator says so in the Welcome.
-func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k coordinator.Known) {
-	k.Batch = max(s.store.Mark(peer, string(inc)).Top, s.highwater.Highest(peer, inc))
-	if env, ok := s.store.Held(peer, string(inc), k.Batch); ok {
+// known is what is held here of a worker's incarnation.
+func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (w highwater.Word) {
+	w.Number = max(s.store.Mark(peer, string(inc)).Top, s.highwater.Highest(peer, inc))
+	if env, ok := s.store.Held(peer, string(inc), w.Number); ok {
 		if raw, err := env.Encode(); err == nil {
-			k.Sum = session.EnvelopeSum(raw)
+			w.Sum = session.EnvelopeSum(raw)
 		}
 	}
-	return k
+	return w
+}
+
+// comes asks what is held of the incarnation of a worker that asks for a session, here and by all
+// who hold a seat: its coordinator says so in the Welcome.
+func (s *statuses) comes(ctx context.Context, peer taskstate.PeerID, h *session.Hello) (coordinator.Known, error) {
+	c := highwater.Comer{Resumes: h.Session != "", Last: h.Last}
+	s.replica.Read(func(st *ledger.State) {
+		m, _ := st.Member(peer)
+		c.Registered = m.Incarnation == h.Incarnation
+	})
+	w, err := s.asker.Of(ctx, peer, h.Incarnation, c)
+	return coordinator.Known{Batch: w.Number, Sum: w.Sum}, err
 }
 
 func (s *statuses) ingest(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {

@@ -40,7 +40,7 @@ func meet(b *testing.B, n int) {
 		if err != nil {
 			return err
 		}
-		clients[i] = api.NewClient(api.SocketPath(dir))
+		clients[i] = api.Of(dir)
 		up, ended := make(chan struct{}), make(chan error, 1)
 		life.Go(func() { ended <- p.Run(ctx, func(api.Status) { close(up) }) })
 		select {

@@ -57,6 +57,7 @@ var tornFiles = map[string][]string{
 	"roster":               nil, // the ledger has it
 	"held/hhhhhhhhhh.held": {"held/hhhhhhhhhh.held", "move the file away"},
 	"identity.key":         {"identity.key", "restore it from a backup"},
+	"seal.key":             {"seal.key", "remove it"},
 	"incarnation":          {"incarnation", "damaged", "join again"},
 	"worker.db":            {"worker.db", "damaged", "join again"},
 	"ledger/memo":          nil, // the log says whose it is

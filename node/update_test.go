@@ -270,9 +270,10 @@ func TestOneTaskOfManyIsCancelled(t *testing.T) {
 func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 	t.Parallel()
 	l := alive(t, Config{Name: "one"})
-	worker, submitter := newPuppet(t), newPuppet(t)
+	worker, submitter, other := newPuppet(t), newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
-	l.admit(submitter, admission.Submit)
+	l.admit(submitter, admission.Submit, admission.Admin) // whoever has no more than submit changes its own jobs
+	l.admit(other, admission.Submit)
 	id := taskstate.JobID(l.submit(serviceJob("web", 1)))
 	l.runs(string(id), 1, 1)
 	spec, err := l.JobOf(id)
@@ -318,6 +319,10 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 		x.call.From = worker.Self()
 		if r := worker.asks(l.self, x.call); r.Error == nil {
 			t.Errorf("%s was done for a worker: %+v", x.name, r)
+		}
+		x.call.From = other.Self()
+		if r := other.asks(l.self, x.call); r.Error == nil && x.call.Preview == nil {
+			t.Errorf("%s was done for a peer that had not ordered it: %+v", x.name, r)
 		}
 	}
 	if r := submitter.asks(l.self, calls.Call{From: submitter.Self(), Preview: &calls.PreviewCall{Job: *spec}}); r.Preview == nil {

@@ -6,10 +6,12 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"covey/dispatch/coordinator"
+	"covey/dispatch/cron"
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/session"
@@ -21,6 +23,8 @@ import (
 	"covey/node/calls"
 	"covey/node/decide"
 	"covey/node/entry"
+	"covey/node/guard"
+	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/runner"
 	"covey/node/sweep"
@@ -29,6 +33,7 @@ import (
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/trust/audit"
 )
 
 // wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long
@@ -42,19 +47,21 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo := []func(){topic.Close}
 
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
-	files := tasklog.Serve(n.host, n.logs, n.log)
+	files := tasklog.Serve(n.host, n.logs, n.mayReadOutput, n.log)
 	undo = append(undo, files.Close)
-	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.files.store), blob.ServerConfig{Admitted: n.roster.Admitted, Log: n.log}).Close)
+	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.files.store), blob.ServerConfig{Admitted: n.roster.Admitted, May: n.readers.Blob, Log: n.log}).Close)
 	undo = append(undo, n.files.serveKeeping().Close)
 	undo = append(undo, n.feeds.serve(n.log))
+	undo = append(undo, n.secrets.Serve())
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
 
 	n.host.Handle(startProtocol, n.copies.serve)
+	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
 
 	undo = append(undo, n.observe()...)
 	n.keeper.TrustLedger()
-	n.keepLives(ledger.Event{Reset: true})
+	n.missed()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)
@@ -81,8 +88,20 @@ func (n *Node) wire(life context.Context) (func(), error) {
 func (n *Node) observe() []func() {
 	return []func(){
 		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
+		n.replica.Observe(n.given.hear), n.replica.Observe(n.readers.Hear),
 		n.replica.Observe(func(ledger.Event) { n.view.Applied(); n.statuses.moved() }),
 	}
+}
+
+// missed makes up for what the replica applied before it was observed: a voter that starts again
+// applies its log meanwhile, and for long nothing may follow.
+func (n *Node) missed() {
+	all := ledger.Event{Reset: true}
+	n.keepLives(all)
+	n.given.hear(all)
+	n.readers.Hear(all)
+	n.view.Applied()
+	n.statuses.moved()
 }
 
 // seen hears every new view of the members: the coordinator's standings and the voters' rules rest
@@ -159,7 +178,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.files.stager, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.secrets, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -195,7 +214,7 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }
@@ -212,9 +231,18 @@ func (n *Node) lineConfig() calls.Config {
 func (n *Node) ordersConfig() orders.Config {
 	return orders.Config{
 		Self: n.self, View: n.view, Who: n.view.Who, Deciders: n.view.Deciders, Tell: n.view.Events.Tell, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
-		Members: func() *membership.View { return n.members.View() }, Expect: func(id taskstate.JobID) error { return n.feeds.spools.Expect(id) },
-		Now: n.now, LedgerTime: n.ledgerTime, Log: n.log,
+		Members: func() *membership.View { return n.members.View() }, Secrets: n.secrets, Expect: func(id taskstate.JobID) error { return n.feeds.spools.Expect(id) },
+		Sign: n.line.Signer().Order, Now: n.now, LedgerTime: n.ledgerTime, Log: n.log,
 	}
+}
+
+// outdated tells why a task is not to start though its job was signed, as far as is known here.
+func (n *Node) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
+	if o := job.Order; o != nil && o.Starts != nil && job.Origin != nil && !cron.Names(&o.Starts.Schedule, job.Origin.At) {
+		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
+	}
+	n.replica.Read(func(s *ledger.State) { err = s.Outdated(id, job) })
+	return err
 }
 
 func (n *Node) deskConfig() decide.Config {
@@ -231,9 +259,32 @@ func (n *Node) enter(ctx context.Context) error {
 		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.keeper.TrustLedger, Remember: n.remember,
 		Removed: n.keeper.Removed, ErrRemoved: n.keeper.ErrRemoved, Now: n.now, Say: n.cfg.Say,
 	})
+	resumed := n.roster.Cluster() != ""
 	err := e.Begin(ctx)
 	n.how, n.warnings = e.How, append(n.warnings, e.Warnings...)
-	return err
+	if err != nil {
+		return err
+	}
+	own, _ := n.roster.Get(n.self)
+	warning, err := n.owner.Settle(resumed, own.Roles)
+	if warning != "" {
+		n.warnings = append(n.warnings, warning)
+	}
+	if err != nil {
+		return fmt.Errorf("give this machine a policy: %w", err)
+	}
+	return nil
+}
+
+// policyChanged has what this machine's owner lets run known: to those who give it tasks, and to
+// what runs here.
+func (n *Node) policyChanged() {
+	if n.worker == nil {
+		return
+	}
+	n.worker.SetOffer(n.offer.now())
+	n.guard.Review()
+	n.audit.Write(audit.Record{What: audit.PolicyChanged, Detail: n.owner.Sum()})
 }
 
 func (n *Node) sweepConfig() sweep.Config {
@@ -327,13 +378,39 @@ func (n *Node) askNewcomers() {
 
 var _ ledger.Ledger = (*quorum.Node)(nil)
 
-// newRunner makes what runs tasks.
+// newRunner makes what runs tasks, as far as this machine's owner allows.
 func (n *Node) newRunner() (Runner, error) {
-	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
+	var err error
+	n.guard, err = guard.New(guard.Config{
+		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
+		Policy: n.owner.Now, Asks: n.owner.Asks, Roles: n.owner.Roles, Applied: n.replica.Applied,
+		Judged: func(l *taskstate.Launch, by taskstate.PeerID, rule string, why string) {
+			n.judgement.note(l, by, rule, why)
+		},
+	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { return n.unguardedRunner(sink) })
+	if err != nil {
+		return nil, err // not n.guard: a nil *guard.Guard would be a Runner that is not nil
+	}
+	n.trust = &guard.Desk{Owner: n.owner, Guard: n.guard, Name: n.view.Who.Name, Members: func() (keys []taskstate.PeerID) {
+		for _, e := range n.roster.All() {
+			if e.Has(admission.Submit) {
+				keys = append(keys, e.Peer)
+			}
+		}
+		return keys
+	}}
+	return n.guard, nil
+}
+
+func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.files.saving(sink, n.cfg.Machine.Runner)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.files.stager}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
+	cfg.Sandbox = &runner.Sandbox{
+		Hide: []string{n.folder.dir}, Show: []string{api.SocketPath(n.folder.dir)}, Users: n.folder.path("task-users"),
+		Self: n.cfg.Testnet, // one's own experiment runs what one could run oneself
+	}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}
@@ -342,8 +419,20 @@ func (n *Node) newRunner() (Runner, error) {
 		if err != nil {
 			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
 		}
+		n.owner.Hold(r.Holds())
+		n.tellExposed(r.Exposed())
 		return r, nil
 	})
+}
+
+// tellExposed says loudly that the owner of this machine has no protection from those who may submit.
+func (n *Node) tellExposed(why string) {
+	if why == "" {
+		return
+	}
+	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; run it as root, allow user namespaces to its user, or put its data folder where only root makes folders, as below /var/lib, and its kernel has Landlock"
+	n.log.Warn(text)
+	n.troubles.Set(n.self, api.TroubleExposed, text)
 }
 
 // copiesConfig joins the copies with the rest of the peer.
@@ -371,7 +460,16 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
+	s := &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
+	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Known: s.known, Seats: func() (vote []taskstate.PeerID) {
+		for _, v := range n.ledger.Voters() {
+			if v.Voting {
+				vote = append(vote, v.Peer)
+			}
+		}
+		return vote
+	}})
+	return s
 }
 
 // roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its

@@ -13,6 +13,14 @@ import (
 type ask struct {
 	Need
 	counts []named // Resources.Others, taken apart once
+	bars   []bar   // why owners do not let it in, as far as they were asked
+}
+
+// bar is why owners do not let it in, how many say so, and the first of them.
+type bar struct {
+	text  string
+	peers int
+	first taskstate.PeerID
 }
 
 // named is a number of something that is counted by name.

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -26,18 +27,26 @@ func lasting() []filter {
 		{constrained, func(a *ask, missed int, on string) string {
 			return fmt.Sprintf("constraint %s not met by %s", a.Constraints[missed], on)
 		}},
+		{barred, func(a *ask, missed int, on string) string {
+			bar := a.bars[missed]
+			if bar.peers == 1 {
+				on = bar.first // so that it is known where to type what would help
+			}
+			return fmt.Sprintf("not allowed by the policy of %s: %s", on, bar.text)
+		}},
 	}
 }
 
 // filters are all of them, and the positions of two that admit treats apart.
 func filters() (all []filter, busyAt, faultyAt int) {
 	all = lasting()
-	busyAt, faultyAt = len(all), len(all)+2
+	busyAt, faultyAt = len(all), len(all)+3
 	return append(all,
 		filter{busy, func(a *ask, missed int, on string) string {
 			return fmt.Sprintf("no free %s on %s", a.resource(missed), on)
 		}},
 		filter{capped, plain("max_per_peer reached on %s")},
+		filter{held, plain("all that their policy lets this key have is taken on %s")},
 		filter{func(*ask, *candidate) int { return 0 }, plain("failed too often on %s")},
 		filter{full, plain("queue full on %s")},
 	), busyAt, faultyAt
@@ -62,6 +71,28 @@ func constrained(a *ask, c *candidate) int {
 	broken := a.broken(c)
 	c.demand(broken < 0)
 	return broken
+}
+
+// barred refuses a peer whose owner does not let the job in. Reasons that are alike count together.
+func barred(a *ask, c *candidate) int {
+	if c.Barred == "" {
+		return 0
+	}
+	c.keep(0)
+	at := slices.IndexFunc(a.bars, func(b bar) bool { return b.text == c.Barred })
+	if at < 0 {
+		at = len(a.bars)
+		a.bars = append(a.bars, bar{text: c.Barred, first: c.ID})
+	}
+	a.bars[at].peers++
+	return at
+}
+
+func held(_ *ask, c *candidate) int {
+	if c.Held {
+		c.keep(max(c.HeldTo, 0))
+	}
+	return 0
 }
 
 func capped(a *ask, c *candidate) int {

@@ -142,7 +142,7 @@ func (w *workRound) startCopy(k int, dir string) (*api.Client, func()) {
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	client := api.NewClient(api.SocketPath(dir))
+	client := api.Of(dir)
 	end := func() {
 		cancel()
 		_ = cmd.Wait()

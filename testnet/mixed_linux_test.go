@@ -213,7 +213,13 @@ func note(t *testing.T, data, text string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := client.Post("http://peer/v1/note", "application/json", bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://peer/v1/note", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _ := os.ReadFile(api.TokenPath(data)) // none: refused
+	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	r, err := client.Do(q)
 	if err != nil {
 		return "", err
 	}
@@ -275,7 +281,7 @@ func newcomer(t *testing.T, next, ticket, text string) {
 		said, err := note(t, data, "")
 		return err == nil && said == text, fmt.Sprint(said, err)
 	})
-	client := api.NewClient(api.SocketPath(data))
+	client := api.Of(data)
 	defer client.Close()
 	eventually(t, "the newcomer leaves again", func() (bool, string) {
 		err := client.Leave(timed(t))

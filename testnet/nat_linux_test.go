@@ -118,7 +118,7 @@ func (n internet) peer(ns string, args ...string) resident {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }() // ends with the process, which the cleanup ends
-	client := api.NewClient(api.SocketPath(data))
+	client := api.Of(data)
 	n.t.Cleanup(func() {
 		client.Close()
 		_ = cmd.Process.Signal(syscall.SIGKILL)

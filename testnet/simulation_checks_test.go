@@ -53,6 +53,9 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakNoInputs:      "I17",
 		sim.BreakOverfill:      "I18",
 		sim.BreakEvictLeased:   "I18",
+		sim.BreakTrusting:      "I19",
+		sim.BreakLoose:         "I19",
+		sim.BreakBelieveAll:    "I19",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -30,6 +30,8 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakNoWake:    "I1",
 		stack.BreakStillCut:  "I5",
 		stack.BreakLoseFiles: "I16",
+		stack.BreakChanged:   "I19",
+		stack.BreakLoose:     "I19",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

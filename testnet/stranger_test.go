@@ -426,7 +426,7 @@ func comesIn(t testing.TB, program, ticket string) time.Duration {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	client := api.NewClient(api.SocketPath(data))
+	client := api.Of(data)
 	defer func() { _ = client.Down(context.Background()); <-ended }()
 	for {
 		if st, err := client.Status(ctx); err == nil && st.Ready && st.How == "joined" {

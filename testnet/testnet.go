@@ -65,7 +65,7 @@ func Start(ctx context.Context, cfg Config) (*Net, error) {
 	n := &Net{cfg: cfg}
 	for k := 1; k <= cfg.N; k++ {
 		data := filepath.Join(cfg.Dir, "p"+strconv.Itoa(k))
-		n.peers = append(n.peers, &proc{k: k, data: data, client: api.NewClient(api.SocketPath(data))})
+		n.peers = append(n.peers, &proc{k: k, data: data, client: api.Of(data)})
 	}
 	if err := n.startAll(ctx); err != nil {
 		n.Stop()

@@ -152,7 +152,7 @@ func (h *house) peer(t *testing.T, words ...string) (code int, out, talk string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: api.NewHandler(h)}
+	srv := &http.Server{Handler: api.NewHandler(h, nil)}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = srv.Serve(l) }() // ends with Close
 	defer func() { srv.Close(); <-ended }()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,6 +79,7 @@ func jobText(w io.Writer, j api.Job) {
 	if j.Version == 0 {
 		line("note", jobNote(j))
 	}
+	line("order", orderText(j, time.Now()))
 	line("cancelled", j.Cancelled)
 	line("waiting", j.Waiting)
 	for _, a := range j.Unreachable {

@@ -76,16 +76,20 @@ func allLogs(ctx context.Context, c *cli, ids []string, q api.LogQuery, prefix *
 }
 
 func logs(ctx context.Context, c *cli, id string, q api.LogQuery, prefix *prefixer) error {
-	failed := false
+	var failed api.Code
 	a := &attached{Streams: c.Streams, prefix: prefix}
 	err := c.client().Logs(ctx, id, q, func(ch api.LogChunk) error {
-		if ch.Error != nil {
-			failed = true
+		switch {
+		case ch.Error == nil:
+		case ch.Error.Code == api.Refused && failed != api.NoCoordinator:
+			failed = api.Refused
+		default:
+			failed = api.NoCoordinator
 		}
 		return a.chunk(ch)
 	})
-	if err == nil && failed {
-		return api.Errorf(api.NoCoordinator, "not all output could be had; see `peer tasks %s` and `peer peers`", id)
+	if err == nil && failed != "" {
+		return api.Errorf(failed, "not all output could be had; see `peer tasks %s` and `peer peers`", id)
 	}
 	if err != nil {
 		return fmt.Errorf("logs of %s: %w", id, err)

@@ -36,10 +36,36 @@ func tableNote(j api.Job) string {
 	if j.Waiting != "" && !j.Over() && len(j.After) == 0 {
 		parts = append(parts, waitingText(j.Waiting))
 	}
+	if note := orderWarning(j, time.Now()); note != "" && j.Waiting != note {
+		parts = append(parts, note)
+	}
 	if note := jobNote(j); note != "" && (len(parts) == 0 || j.Version > 0) {
 		parts = append(parts, note)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// orderWarning says that a job will start nothing more, from a day before; "" until then.
+func orderWarning(j api.Job, now time.Time) string {
+	if j.Order == nil || j.Over() || j.Order.Until.Sub(now) > taskstate.OrderWarning {
+		return ""
+	}
+	how, when := "expires", j.Order.Until.Local().Format(withZone)
+	if now.After(j.Order.Until) {
+		how = "expired"
+	}
+	return fmt.Sprintf("its order %s on %s; renew it with `peer renew %s`", how, when, j.ID)
+}
+
+// orderText is who signed a job, and until when that counts.
+func orderText(j api.Job, now time.Time) string {
+	if j.Order == nil || j.Over() {
+		return ""
+	}
+	if warn := orderWarning(j, now); warn != "" {
+		return warn
+	}
+	return "signed by " + shortID(j.Order.By) + ", starts tasks until " + j.Order.Until.Local().Format(withZone)
 }
 
 // waitingText is why a job waits as a line of its own.

@@ -1,42 +1,126 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"covey/node/api"
 )
 
 func removeCommand(c *cli) *cobra.Command {
-	tickets := false
+	var tickets, adopt, revoke bool
 	cmd := &cobra.Command{
 		Use:   "remove PEER",
 		Short: "Remove another peer: it is cut off at once, its tasks run elsewhere",
 		Long: `Remove another peer for good: it is cut off at once, its tasks stop there and run elsewhere. One
 that is away stops them when it learns of it. A ticket that let it in, or that it made, and is
-still valid would let it in again: such tickets are named, and revoked with --tickets.`,
-		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets",
+still valid would let it in again: such tickets are named, and revoked with --tickets.
+
+Losing a machine revokes nothing: jobs that were ordered at that peer go on, until their orders
+expire. They are listed, and on a terminal you are asked what is to become of them:
+
+  --adopt   signs them again, as ordered by the peer you type this at; nothing restarts
+  --revoke  makes the key of the removed peer void: they are cancelled, its tickets are revoked,
+            and roles that it gave others count no more
+
+For a machine in bad hands there is --revoke. It can be said later, too, with the peer's whole id.`,
+		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets --adopt\n  peer remove laptop2 --revoke",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cl := c.client()
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			if adopt && revoke {
+				return api.Errorf(api.Usage, "what it ordered becomes yours with --adopt or ends with --revoke: say one")
+			}
+			cl, ctx := c.client(), cmd.Context()
 			id, err := idOf(cmd, cl, args[0])
 			if err != nil {
 				return err
 			}
-			if err := cl.Remove(cmd.Context(), args[0]); err != nil {
+			ordered, err := cl.OrderedBy(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if in, ok := c.In.(*os.File); ok && !adopt && !revoke && len(ordered.Jobs) > 0 && term.IsTerminal(int(in.Fd())) {
+				if adopt, revoke, err = askOrdered(ctx, c.Streams, ordered); err != nil {
+					return err
+				}
+			}
+			if adopt { // first: what cannot be adopted is told while the peer is there still
+				if err := adoptJobs(ctx, cl, c.Err, ordered); err != nil {
+					return err
+				}
+			}
+			if err := cl.Remove(ctx, args[0], api.Removal{Revoke: revoke}); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Err, "removed %s\n", args[0])
-			return ticketsOf(cmd.Context(), cl, c.Err, id, tickets)
-		},
+			switch names := orderedNames(ordered); {
+			case len(ordered.Jobs) == 0 || adopt:
+			case revoke:
+				fmt.Fprintf(c.Err, "cancelled what it had ordered: %s\n", names)
+			default:
+				fmt.Fprintf(c.Err, "what it ordered goes on: %s; `peer renew JOB` makes a job yours, `peer remove %s --revoke` ends them all\n", names, ordered.Peer)
+			}
+			return ticketsOf(ctx, cl, c.Err, cmp.Or(id, ordered.Peer), tickets && !revoke)
+		}),
 	}
 	cmd.Flags().BoolVar(&tickets, "tickets", false, "also revoke the tickets that let it in, or that it made")
+	cmd.Flags().BoolVar(&adopt, "adopt", false, "sign the jobs that it ordered again, as yours")
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "also make its key void: what it ordered is cancelled, its tickets revoked")
 	return cmd
+}
+
+// orderedNames lists jobs in a line.
+func orderedNames(o api.Ordered) string {
+	var names []string
+	for _, j := range o.Jobs {
+		names = append(names, cmp.Or(j.Name, j.ID))
+	}
+	if len(names) > 10 {
+		names = append(names[:10], fmt.Sprintf("and %d more", len(names)-10))
+	}
+	return strings.Join(names, ", ")
+}
+
+// askOrdered asks what is to become of what a peer ordered.
+func askOrdered(ctx context.Context, s Streams, o api.Ordered) (adopt, revoke bool, err error) {
+	fmt.Fprintf(s.Err, "It ordered jobs that go on: %s\nType adopt to sign them as yours, revoke to end them, keep to leave them as they are: ", orderedNames(o))
+	answer := make(chan string, 1)
+	go func() { // ends with the answer, or with this process
+		line, _ := bufio.NewReader(s.In).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case a := <-answer:
+		if a != "adopt" && a != "revoke" && a != "keep" {
+			return false, false, api.Errorf(api.Failed, "nothing was done")
+		}
+		return a == "adopt", a == "revoke", nil
+	case <-ctx.Done():
+		return false, false, ctx.Err()
+	}
+}
+
+// adoptJobs has the peer that is asked sign jobs anew. Runs of a schedule go with it.
+func adoptJobs(ctx context.Context, cl *api.Client, w io.Writer, o api.Ordered) error {
+	for _, j := range o.Jobs {
+		if j.Run {
+			continue
+		}
+		if _, err := cl.Renew(ctx, j.ID); err != nil {
+			return fmt.Errorf("%s cannot be adopted, and the peer was not removed: %w", cmp.Or(j.Name, j.ID), err)
+		}
+		fmt.Fprintf(w, "adopted %s\n", cmp.Or(j.Name, j.ID))
+	}
+	return nil
 }
 
 // idOf is the id of the peer a person names; "" where that is not certain, which the peer says

@@ -75,6 +75,9 @@ func retryWith(ctx context.Context, c *cli, id, script string) error {
 	if s := was.Job.Spec; s != nil && s.Stdin {
 		return api.Errorf(api.Conflict, "the task of job %s read stdin, and a new job has none of it; give it again, as in `peer run --script %s <INPUT`", id, script)
 	}
+	if s := was.Job.Spec; s != nil && len(s.Secrets) > 0 {
+		return api.Errorf(api.Conflict, "the secrets of job %s (%s) were sealed for that job, and a new one needs them again: edit what `peer job %s --file` prints, and submit that", id, strings.Join(s.Secrets, ", "), id)
+	}
 	f, err := c.client().JobFile(ctx, id)
 	if err != nil {
 		return err
@@ -107,7 +110,7 @@ func retryWith(ctx context.Context, c *cli, id, script string) error {
 	}
 	job.Each, job.Count, job.Numbered, job.First, job.After = items, count, false, 0, nil
 	p.Script = b
-	return runJob(ctx, c, job, true, outputFlags{})
+	return runJob(ctx, c, job, nil, true, outputFlags{})
 }
 
 // failedItems are the items of the tasks that failed, escaped if those of the job are, and how many

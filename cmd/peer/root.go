@@ -92,10 +92,10 @@ func (c *cli) root() *cobra.Command {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.AddCommand(
 		upCommand(c), downCommand(c), statusCommand(c), ticketCommand(c), removeCommand(c), leaveCommand(c), thawCommand(c), peersCommand(c),
-		drainCommand(c), pauseCommand(c), activateCommand(c), labelCommand(c), rolesCommand(c), setCommand(c),
+		drainCommand(c), pauseCommand(c), activateCommand(c), labelCommand(c), rolesCommand(c), keyCommand(c), trustCommand(c), auditCommand(c), setCommand(c),
 		putCommand(c), getCommand(c), unputCommand(c), dfCommand(c),
 		runCommand(c), submitCommand(c), jobsCommand(c), jobCommand(c), tasksCommand(c), explainCommand(c), logsCommand(c), waitCommand(c),
-		cancelCommand(c), retryCommand(c), scaleCommand(c), rolloutCommand(c), rollbackCommand(c), rebalanceCommand(c), triggerCommand(c), pinCommand(c), unpinCommand(c),
+		cancelCommand(c), retryCommand(c), scaleCommand(c), rolloutCommand(c), rollbackCommand(c), rebalanceCommand(c), triggerCommand(c), renewCommand(c), pinCommand(c), unpinCommand(c),
 		watchCommand(c), recoverCommand(c), testnetCommand(c), benchCommand(c), versionCommand(c),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
@@ -248,7 +248,7 @@ func isUsage(err error) bool {
 	return false
 }
 
-func (c *cli) client() *api.Client { return api.NewClient(api.SocketPath(c.data)) }
+func (c *cli) client() *api.Client { return api.Of(c.data) }
 
 // untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and
 // without a word.

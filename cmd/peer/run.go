@@ -30,6 +30,7 @@ type runFlags struct {
 	stdin                                            stdinFlags
 	files                                            filesFlags
 	inputs                                           inputFlags
+	secrets                                          secretsFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and
@@ -56,6 +57,10 @@ tasks end; of many tasks each has a folder of its own, --to/SLOT. What came with
 changed is left out. A task that leaves nothing that matches has failed. ` + "`peer get`" + ` brings files
 later, from whoever has them.
 
+--env is public: every member of the cluster can read it. A password goes into a file of yours and
+is given by --secret NAME=@FILE: it travels sealed to the peers that may run the job, and a task
+finds it in the file $COVEY_SECRETS/NAME, which is gone with the task.
+
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at
@@ -77,6 +82,7 @@ func runCommand(c *cli) *cobra.Command {
   peer run --restart on-failure:3 --constraint 'peer.os == linux' -- ./fetch
   peer run --after frames --priority 80 --gpus 1 -- ./join-frames
   peer run --script analyse.sh -- --fast
+  peer run --secret DB=@db.txt --shell -- 'psql "$(cat $COVEY_SECRETS/DB)" -c vacuum'
   peer run --in . -- make test
   peer run --in from:last:parts -- ls parts
   id=$(peer run --detach -- make -j4); peer logs -f $id`,
@@ -107,11 +113,16 @@ func runCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			values, err := f.secrets.values(nil)
+			if err != nil {
+				return err
+			}
+			warnPublic(c.Err, job)
 			if f.dry {
-				return preview(cmd.Context(), c, job)
+				return preview(cmd.Context(), c, job, values)
 			}
 			f.output.home = f.files.home(job)
-			return runJob(cmd.Context(), c, job, f.detach, f.output)
+			return runJob(cmd.Context(), c, job, values, f.detach, f.output)
 		},
 	}
 	fl := cmd.Flags()
@@ -139,6 +150,7 @@ func runCommand(c *cli) *cobra.Command {
 	f.output.register(fl)
 	f.stdin.register(fl)
 	f.inputs.register(fl)
+	f.secrets.register(fl)
 	f.files.register(fl)
 	return cmd
 }
@@ -307,7 +319,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 }
 
 // runJob submits a job and stays with it to its end.
-func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output outputFlags) error {
+func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string][]byte, detach bool, output outputFlags) error {
 	if c.output != tableForm && !detach && !c.outputFromEnv {
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
@@ -319,7 +331,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output
 			return err
 		}
 	}
-	sub, err := cl.Submit(ctx, api.Submit{Job: *job})
+	sub, err := cl.Submit(ctx, api.Submit{Job: *job, Secrets: secrets})
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestAnEndlessListIsGivenUp(t *testing.T) {
 		t.Errorf("%d bytes were read", in.read)
 	}
 	c := &cli{Streams: Streams{In: &endless{}}}
-	if _, _, err := readJob("-", c.In); err == nil || !strings.Contains(err.Error(), "a job file has at most") {
+	if _, _, _, err := readJob("-", c.In); err == nil || !strings.Contains(err.Error(), "a job file has at most") {
 		t.Errorf("an endless job file: %v", err)
 	}
 }

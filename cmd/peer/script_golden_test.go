@@ -20,10 +20,10 @@ var (
 	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
 	spans   = regexp.MustCompile(` after [0-9.]+(ms|s|m[0-9]+s)( \(and [0-9a-z.]+ in line there\))?`)
 	vary    = map[string]string{
-		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME",
+		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME", "signed": "TIME", "until": "TIME",
 		"rtt": "SECONDS", "took": "SECONDS", "waited": "SECONDS", "ran": "SECONDS", "left": "SECONDS", "longest_took": "SECONDS", "rate": "NUMBER", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "disk": "BYTES", "disk_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
 		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
-		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH",
+		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH", "holds": "WORDS",
 	}
 )
 

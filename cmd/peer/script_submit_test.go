@@ -19,7 +19,7 @@ func scriptSubmitAs(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "submitas NAME ID [JOBNAME]")
 	job := taskstate.Job{ID: taskstate.JobID(args[1]), Name: strings.Join(args[2:], ""), Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	jobfile.Defaults(&job)
-	c := api.NewClient(api.SocketPath(filepath.Join(scriptProcesses(ts).work, args[0])))
+	c := api.Of(filepath.Join(scriptProcesses(ts).work, args[0]))
 	defer c.Close()
 	_, err := c.Submit(context.Background(), api.Submit{Job: job})
 	ts.Check(err)

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +83,9 @@ const scriptLimit = 4 * time.Minute
 //	once                            no job and no task comes to a state twice in the events that were printed, lists apart
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
+// A task that writes outside of its folder writes to $WORK, which everybody may: it has a user of its
+// own where root runs the tests.
+//
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
 // length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
 var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -124,7 +129,21 @@ func prepareScript(env *testscript.Env) error {
 	env.Setenv("NO_COLOR", "1")
 	data, err := filepath.Abs("testdata")
 	env.Setenv("TESTDATA", data)
-	return err
+	return errors.Join(err, openToTasks(env))
+}
+
+// openToTasks lets tasks write to the script's folder and execute its programs: those of a peer that
+// root runs are other users'.
+func openToTasks(env *testscript.Env) error {
+	tmp := os.TempDir()
+	for _, dir := range append(filepath.SplitList(env.Getenv("PATH")), env.WorkDir) {
+		for ; strings.HasPrefix(dir, tmp+"/"); dir = filepath.Dir(dir) {
+			if err := os.Chmod(dir, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Chmod(env.WorkDir, 0o777)
 }
 
 func scriptCondition(name string) (bool, error) {

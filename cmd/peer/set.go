@@ -29,8 +29,11 @@ peer at once, without restarts and without losing sessions.
              1000). Jobs beyond either limit are deleted at once, with their output; ` + "`peer pin`" + `
              keeps single jobs
 
+  require-orders  on: jobs and acts that nobody signed are refused (the default of clusters founded
+             by this version). Switch it on in an older cluster once all its peers are upgraded
+
 On slow or lossy networks use a longer grace; a shorter one notices sooner that a peer hangs.`,
-		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",
+		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h\n  peer set require-orders=on",
 		Args:    func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := settingsOf(args)
@@ -43,15 +46,15 @@ On slow or lossy networks use a longer grace; a shorter one notices sooner that 
 			}
 			a, err := ask(cmd.Context())
 			return emit(c, err, a, []api.Settings{a.Settings}, func(w io.Writer) {
-				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\n",
-					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor))
+				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\nrequire-orders  %s\n",
+					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor), a.Settings.RequireOrders)
 			})
 		},
 	}
 }
 
 func settingsOf(words []string) (s api.Settings, err error) {
-	names := []string{"beat", "grace", "keep-jobs", "keep-for"}
+	names := []string{"beat", "grace", "keep-jobs", "keep-for", "require-orders"}
 	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace, "keep-for": &s.KeepFor}
 	for _, w := range words {
 		name, text, ok := strings.Cut(w, "=")
@@ -62,6 +65,13 @@ func settingsOf(words []string) (s api.Settings, err error) {
 				return s, api.Errorf(api.Usage, "%q: expected a whole number from 1, once", w)
 			}
 			s.KeepJobs = n
+			continue
+		}
+		if ok && name == "require-orders" {
+			if text != "on" && text != "off" || s.RequireOrders != "" {
+				return s, api.Errorf(api.Usage, "%q: expected on or off, once", w)
+			}
+			s.RequireOrders = text
 			continue
 		}
 		if !ok || field == nil {

@@ -20,6 +20,7 @@ func specText(line func(k, v string), s *api.Spec) {
 	line("dir", s.Dir)
 	line("env", strings.Join(s.Env, ", "))
 	line("inputs", strings.Join(s.Inputs, ", "))
+	line("secrets", strings.Join(s.Secrets, ", "))
 	line("needs", needsText(s))
 	line("keeps", keepsText(s))
 	line("only on", strings.Join(s.Constraints, " and "))

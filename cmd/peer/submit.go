@@ -42,6 +42,7 @@ func submitCommand(c *cli) *cobra.Command {
 	var maxOutput string
 	var files filesFlags
 	var inputs inputFlags
+	var secrets secretsFlags
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit a job file, or an update of a service; print the job's id",
@@ -52,7 +53,11 @@ func submitCommand(c *cli) *cobra.Command {
   peer submit --wait web.yaml          roll a new version out`,
 		Args: exactly(1, "a job file (- for stdin)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job, local, err := readJob(args[0], c.In)
+			job, local, hidden, err := readJob(args[0], c.In)
+			var values map[string][]byte
+			if err == nil {
+				values, err = secrets.values(hidden)
+			}
 			if err == nil {
 				var more []jobfile.LocalInput
 				more, err = inputs.into(job)
@@ -77,14 +82,16 @@ func submitCommand(c *cli) *cobra.Command {
 				return taskly(c, err)
 			case err != nil:
 				return err
-			case dry:
-				return preview(cmd.Context(), c, job)
+			}
+			warnPublic(c.Err, job)
+			if dry {
+				return preview(cmd.Context(), c, job, values)
 			}
 			var output outputFlags
 			if files.to != "" {
 				output.home = files.home(job)
 			}
-			err = runJob(cmd.Context(), c, job, !wait, output)
+			err = runJob(cmd.Context(), c, job, values, !wait, output)
 			if wait && err != nil {
 				return taskly(c, err)
 			}
@@ -95,25 +102,27 @@ func submitCommand(c *cli) *cobra.Command {
 	cmd.Flags().StringVar(&maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
 	files.register(cmd.Flags())
 	inputs.register(cmd.Flags())
+	secrets.register(cmd.Flags())
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
 	return cmd
 }
 
-// readJob reads a job file; the inputs it names by path are yet to be put.
-func readJob(file string, stdin io.Reader) (job *taskstate.Job, local []jobfile.LocalInput, err error) {
+// readJob reads a job file; the inputs it names by path are yet to be put, and the files of its
+// secrets to be read.
+func readJob(file string, stdin io.Reader) (job *taskstate.Job, local []jobfile.LocalInput, hidden []jobfile.LocalSecret, err error) {
 	name := file
 	if file == "-" {
 		name = "stdin"
 	}
 	data, err := fileOrStdin(file, stdin, jobfile.MaxFile)
 	if err != nil {
-		return nil, nil, api.Errorf(api.Usage, "%v", err)
+		return nil, nil, nil, api.Errorf(api.Usage, "%v", err)
 	}
-	job, err = jobfile.Parse(name, data, jobfile.Options{Local: &local})
+	job, err = jobfile.Parse(name, data, jobfile.Options{Local: &local, Secrets: &hidden})
 	if err != nil {
-		return nil, nil, api.Errorf(api.Usage, "%v", err)
+		return nil, nil, nil, api.Errorf(api.Usage, "%v", err)
 	}
-	return job, local, nil
+	return job, local, hidden, nil
 }
 
 func showChanges(w io.Writer, changes []taskstate.Change) {
@@ -135,8 +144,8 @@ func showChanges(w io.Writer, changes []taskstate.Change) {
 	}
 }
 
-func preview(ctx context.Context, c *cli, job *taskstate.Job) error {
-	p, err := c.client().Preview(ctx, api.Submit{Job: *job})
+func preview(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string][]byte) error {
+	p, err := c.client().Preview(ctx, api.Submit{Job: *job, Secrets: secrets})
 	return emit(c, err, p, p.Places, func(w io.Writer) {
 		if p.Update {
 			fmt.Fprintf(w, "an update of job %s\n", p.ID)
@@ -144,6 +153,21 @@ func preview(ctx context.Context, c *cli, job *taskstate.Job) error {
 		}
 		previewText(w, p)
 	})
+}
+
+// ownersText says what the owners of peers say, unless all let the job in.
+func ownersText(w io.Writer, owners []api.Answer) {
+	t, no := table("PEER", "NAME", "ALLOWED", "WHY NOT"), false
+	for _, o := range owners {
+		yes := "yes"
+		if !o.Allowed {
+			yes, no = "no", true
+		}
+		t.add(shortID(o.Peer), orDash(o.PeerName), yes, orDash(o.Reason))
+	}
+	if no {
+		t.write(w)
+	}
 }
 
 func previewText(w io.Writer, p api.Preview) {
@@ -154,6 +178,7 @@ func previewText(w io.Writer, p api.Preview) {
 		}
 		t.write(w)
 	}
+	ownersText(w, p.Owners)
 	if p.Queued > 0 {
 		fmt.Fprintf(w, "%d of them would wait there until something ends\n", p.Queued)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -19,6 +20,7 @@ func ticketCommand(c *cli) *cobra.Command {
 		list    bool
 		revoke  string
 		guest   bool
+		rotate  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "ticket",
@@ -27,7 +29,8 @@ func ticketCommand(c *cli) *cobra.Command {
   peer ticket --uses 20 --expires 72h  for a room full of machines
   peer ticket --guest                  for somebody else's machine: it does not decide
   peer ticket --list
-  peer ticket --revoke k3v5q7x2`,
+  peer ticket --revoke k3v5q7x2
+  peer ticket --rotate                 revokes all there are, and makes a new one`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl := c.client()
@@ -52,6 +55,11 @@ func ticketCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if rotate {
+				if err := revokeOthers(cmd.Context(), cl, c.Err, t.ID); err != nil {
+					return err
+				}
+			}
 			if c.output != tableForm {
 				return emit(c, nil, t, []api.Ticket{t}, nil)
 			}
@@ -66,13 +74,32 @@ func ticketCommand(c *cli) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default all)")
+	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default these), read")
 	durationVar(f, &expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
 	f.BoolVar(&guest, "guest", false, "for somebody else's machine: the roles worker and submit")
 	f.IntVar(&uses, "uses", 1, "how many machines may use it; 0: no limit")
 	f.BoolVar(&list, "list", false, "list the tickets made")
+	f.BoolVar(&rotate, "rotate", false, "revoke all other tickets that still admit somebody")
 	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")
 	return cmd
+}
+
+// revokeOthers ends all tickets that admit somebody, but one.
+func revokeOthers(ctx context.Context, cl *api.Client, w io.Writer, but string) error {
+	in, err := cl.Invites(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range in.Tickets {
+		if t.State != "valid" || t.ID == but {
+			continue
+		}
+		if err := cl.Revoke(ctx, t.ID); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "revoked ticket %s\n", t.ID)
+	}
+	return nil
 }
 
 func listTickets(c *cli, cmd *cobra.Command, cl *api.Client) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -112,6 +113,7 @@ func upCommand(c *cli) *cobra.Command {
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
+	fl.StringVar(&cfg.TaskUser, "task-user", "", "have tasks run as this `USER` of the machine, where policy.yaml does not\nsay as whom; takes root (default one for each submitter, as root)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
 	fl.BoolVar(&cfg.NewIdentity, "new-identity", false, "this machine or its data folder is a copy of another peer's: be a peer of its own (with --join)")
@@ -173,6 +175,9 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 	if cfg.Others, err = f.counts(); err != nil {
 		return err
 	}
+	if err := checkTaskUser(cfg.TaskUser); err != nil {
+		return err
+	}
 	for _, l := range f.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
@@ -185,6 +190,23 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 			cfg.Labels = map[string]string{}
 		}
 		cfg.Labels[k] = v
+	}
+	return nil
+}
+
+// checkTaskUser says why tasks cannot run as a user.
+func checkTaskUser(name string) error {
+	if name == "" {
+		return nil
+	}
+	u, err := user.Lookup(name)
+	switch {
+	case err != nil:
+		return api.Errorf(api.Usage, "--task-user: this machine has no user %q", name)
+	case u.Uid == "0":
+		return api.Errorf(api.Usage, "--task-user %s: tasks that are root own the machine; name a user like others", name)
+	case os.Geteuid() != 0:
+		return api.Errorf(api.Usage, "--task-user %s: only root can have tasks run as another user; start the peer as root, or leave it out", name)
 	}
 	return nil
 }
@@ -244,6 +266,9 @@ func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMe
 	})
 }
 
+// mostKeys is how many keys a greeting shows.
+const mostKeys = 5
+
 // greet says what a person needs next.
 func greet(c *cli, s api.Status) {
 	if c.output != tableForm {
@@ -253,6 +278,12 @@ func greet(c *cli, s api.Status) {
 	var all bytes.Buffer
 	statusText(&all, s, c.carry)
 	_, _ = c.Out.Write(all.Bytes()) // at once: a reader that waits for it gets all of it
+	if len(s.Untrusted) > 0 {
+		fmt.Fprintln(c.Err, "\nThis machine runs nothing until you say for whom. To let it run what one of these asks for:")
+		for _, k := range s.Untrusted[:min(len(s.Untrusted), mostKeys)] {
+			fmt.Fprintf(c.Err, "  %s   # %s\n", c.command("trust add "+k.Key), printable(k.Name))
+		}
+	}
 	switch {
 	case s.Open:
 		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: anybody who can reach one of the addresses above can join it and run commands here.")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"go/ast"
@@ -53,8 +54,9 @@ func TestEveryFlagThatTakesADurationTakesItsUnitAndWantsIt(t *testing.T) {
 	// Flags that are read with the whole command, with what that needs.
 	words := map[string][]string{
 		"peer run --timeout": {"--", "true"}, "peer run --replace-after": {"--", "true"}, "peer run --delay": {"--array", "1-2", "--", "true"},
-		"peer logs --since": {"last"},
+		"peer logs --since": {"last"}, "peer audit --since": {},
 	}
+	read := map[string]string{"peer audit --since": "no audit log"} // from the disk, whether a peer answers or not
 	seen := 0
 	for _, cmd := range everyCommand() {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -76,7 +78,7 @@ func TestEveryFlagThatTakesADurationTakesItsUnitAndWantsIt(t *testing.T) {
 					return
 				}
 				line := strings.Fields(which)[1:]
-				for text, says := range map[string]string{"5": "no unit: write 5", "soon": "soon", "5s": "no peer answers", "1d": "no peer answers"} {
+				for text, says := range map[string]string{"5": "no unit: write 5", "soon": "soon", "5s": cmp.Or(read[which], "no peer answers"), "1d": cmp.Or(read[which], "no peer answers")} {
 					if code, _, talk := runWithout(t, slices.Concat(line, []string{text}, rest)...); code == 0 || !strings.Contains(talk, says) {
 						t.Errorf("%s %s: exit %d, %q", which, text, code, talk)
 					}
@@ -225,8 +227,9 @@ func TestWhoAsksForJSONIsToldInJSONWhatWentWrong(t *testing.T) {
 	words := map[string][]string{ // what a command needs to get as far as asking a peer
 		"run": {"--detach", "--", "true"}, "submit": {"../../examples/service.yaml"}, "scale": {"web=2"}, "bench": {"--only", "latency"},
 		"put": {"usage_test.go"}, "get": {"b3:" + strings.Repeat("0", 64) + "/"},
+		"test": {"../../examples/service.yaml"},
 	}
-	stays := []string{"peer", "peer up", "peer version", "peer help"} // no error without a peer, or none at once
+	stays := []string{"peer", "peer up", "peer version", "peer help", "peer trust edit"} // no error without a peer, or none at once
 	for _, cmd := range everyCommand() {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		if cmd.Hidden || strings.HasPrefix(cmd.CommandPath(), "peer testnet") || strings.HasPrefix(cmd.CommandPath(), "peer completion") || slices.Contains(stays, cmd.CommandPath()) {
@@ -246,6 +249,9 @@ func TestWhoAsksForJSONIsToldInJSONWhatWentWrong(t *testing.T) {
 			want := "no_coordinator"
 			if _, refused := withoutForm[cmd.CommandPath()]; refused {
 				want = "usage"
+			}
+			if cmd.Name() == "audit" { // it reads what a peer wrote down and asks none
+				want = "not_found"
 			}
 			if cmd.Name() == "watch" && form == "jsonl" {
 				continue // it waits for the peer

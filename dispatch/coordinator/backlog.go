@@ -100,5 +100,5 @@ func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
 // ownCap tells whether something besides room may hold a group back that does not hold back others
 // who need the same.
 func (l *pendingGroup) ownCap() bool {
-	return l.job.job.MaxPerPeer > 0 || l.job.faults.any() || l.job.preparing > 0
+	return l.job.job.MaxPerPeer > 0 || l.job.faults.any() || l.job.preparing > 0 || l.job.owners.Some()
 }

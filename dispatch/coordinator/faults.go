@@ -15,7 +15,7 @@ import (
 func (js *jobs) failsEverywhere(j *jobState) bool {
 	return !slices.ContainsFunc(js.peers.list(), func(p *peerState) bool {
 		return p.worker && p.standing == Ready && p.member.Takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&
-			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
+			js.peers.lets(j, p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
 	})
 }
 

@@ -122,37 +122,45 @@ func (f *framer) room(n int) {
 // grant adds a piece, cut where the items of its slots fill a frame.
 func (f *framer) grant(g grantPiece) {
 	j := g.job
-	if id := session.BodyOf(g.body); !f.s.has(id) {
+	if !f.s.has(g.body) {
 		f.room(j.bytes(g.body))
 		job := *g.body
 		job.Each = nil
 		f.a.Jobs = append(f.a.Jobs, job)
-		f.s.jobs[id] = struct{}{}
+		f.s.jobs[session.BodyOf(g.body)] = signedAt(g.body)
 	}
 	f.room(grantBytes)
 	out := session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
+	proof := j.proofBytes(g.body)
+	cut := func(n int) {
+		if f.size+n > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
+			f.add(g, out)
+			f.send(true)
+			out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
+		}
+		f.size += n
+	}
 	for _, run := range g.slots {
 		if len(g.body.Each) == 0 {
-			if f.size+runBytes > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
-				f.a.Grants = append(f.a.Grants, out)
-				f.send(true)
-				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
-			}
-			f.size += runBytes
+			cut(runBytes)
 			out.Slots = append(out.Slots, run)
 			continue
 		}
+		f.size += proof
 		for n := range run.All() {
 			item := g.body.Item(n)
-			if f.size+len(item)+runBytes > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
-				f.a.Grants = append(f.a.Grants, out)
-				f.send(true)
-				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
-			}
-			f.size += len(item) + runBytes
+			cut(len(item) + runBytes)
 			out.Slots = ledger.AppendSlots(out.Slots, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
 			out.Items = append(out.Items, item)
 		}
+	}
+	f.add(g, out)
+}
+
+// add puts a grant into the frame, with the proof of its items.
+func (f *framer) add(g grantPiece, out session.Grant) {
+	if tree := g.job.itemTree(g.body); tree != nil {
+		out.Prove(tree)
 	}
 	f.a.Grants = append(f.a.Grants, out)
 }

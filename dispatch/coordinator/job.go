@@ -2,10 +2,13 @@ package coordinator
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
+	"covey/dispatch/coordinator/owners"
 	"covey/dispatch/ledger"
 	"covey/p2p/wire"
 	"covey/placement"
@@ -33,7 +36,8 @@ type jobState struct {
 	delayedUntil time.Time
 	leaving      map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
 	faults       faults
-	preparing    int // its tasks that wait for their inputs, which others pass
+	owners       owners.Job // which peers' owners do not let it in
+	preparing    int        // its tasks that wait for their inputs, which others pass
 	lost         lostOutputs
 	lasting      *lasting // of a service or global job
 	where        *rules   // see placing
@@ -42,7 +46,8 @@ type jobState struct {
 	waited  []Spell // the newest times some of it waited; see noteWaiting
 	waiting bool    // the last of them goes on
 
-	size map[int]int // estimated bytes of each version without Each
+	size map[int]int         // estimated bytes of each version without Each
+	tree *taskstate.ItemTree // of Each, if it was signed and asked for
 }
 
 // group finds the group of a version and a peer, or begins it.
@@ -211,6 +216,25 @@ func (j *jobState) bytes(body *taskstate.Job) int {
 		j.size[body.Version] = n
 	}
 	return n
+}
+
+// itemTree proves items to those who get only some; nil for a job that has none, or is not signed.
+func (j *jobState) itemTree(body *taskstate.Job) *taskstate.ItemTree {
+	if body.Order == nil || len(body.Each) == 0 {
+		return nil
+	}
+	if j.tree == nil { // an order may be renewed, and what its items are never changes
+		j.tree = taskstate.NewItemTree(body.Each)
+	}
+	return j.tree
+}
+
+// proofBytes is how long the proof of a run of items may be.
+func (j *jobState) proofBytes(body *taskstate.Job) int {
+	if body.Order == nil {
+		return 0
+	}
+	return 2 * bits.Len(uint(len(body.Each))) * (sha256.Size + 2)
 }
 
 func (j *jobState) leave(slot int, l leaving) {

@@ -8,10 +8,13 @@ import (
 
 	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/coordinator/freeze"
+	"covey/dispatch/coordinator/owners"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/p2p/admission"
 	"covey/taskstate"
 	"covey/taskstate/constraint"
+	"covey/trust/policy"
 )
 
 // peers are the members as this coordinator sees them: who there is, how each stands, what it
@@ -27,6 +30,7 @@ type peers struct {
 	guard       freeze.Guard                     // of replacement
 	settledAt   time.Time                        // when peers that have not come back since the election stop being unknown
 	settledDone bool                             // that was, and every peer was reviewed
+	rolesAt     uint64                           // rises when somebody's roles may have changed
 }
 
 func (ps *peers) of(id taskstate.PeerID) *peerState { return ps.all[id] }
@@ -41,6 +45,7 @@ type peerState struct {
 	worker bool                    // its roles let it run tasks
 
 	offer       session.Offer
+	owner       owners.Owner      // what its owner lets in
 	endless     time.Time         // drained: tasks of batch jobs may go on until then
 	about       *constraint.Facts // what constraints ask about; nil until it had a session in this epoch
 	holds       map[taskstate.JobID]*holding
@@ -344,7 +349,7 @@ func (ps *peers) mayRun(id taskstate.PeerID) bool {
 
 // fitsGlobal tells whether a peer is to have a task of a global job.
 func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
-	return p.worker && !p.member.Left && p.member.Takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
+	return p.worker && !p.member.Left && p.member.Takes() && p.standing == Ready && p.about != nil && ps.lets(j, p) && j.job.Resources.Fits(p.offer.Resources)
 }
 
 // undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
@@ -370,6 +375,33 @@ func (j *jobState) allows(p *peerState) bool {
 	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)
 }
 
+// roles are those of all keys, as the ledger has them.
+func (ps *peers) roles() owners.Roles {
+	return owners.Roles{At: ps.rolesAt, Of: func(id taskstate.PeerID) []admission.Role {
+		if p := ps.of(id); p != nil {
+			return p.member.Entry.Roles
+		}
+		return nil
+	}}
+}
+
+// lets tells whether tasks of the job may be given to a peer, by its constraints and by what the
+// peer's owner allows.
+func (ps *peers) lets(j *jobState, p *peerState) bool {
+	return j.allows(p) && j.owners.Barred(p.id, &p.owner, j.job, ps.roles()) == ""
+}
+
+// loadOf is what tasks of a key hold on a peer.
+func (p *peerState) loadOf(by taskstate.PeerID) (has policy.Load) {
+	for _, h := range p.holds {
+		if policy.ClaimOf(h.job.job).By == by {
+			has.Tasks += h.live
+			has.Resources = has.Resources.Add(h.job.job.Resources.Times(int64(h.live)))
+		}
+	}
+	return has
+}
+
 // workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
 // the worker's incarnation; it is in sync once all reports were heard and a Complete set was sent.
 // Only then does it carry incremental changes.
@@ -388,8 +420,8 @@ type workerSession struct {
 	released    bool // and was answered
 	known       Known
 
-	seq  uint64                      // number of the set the worker has
-	jobs map[session.BodyID]struct{} // sent in this session
+	seq  uint64                   // number of the set the worker has
+	jobs map[session.BodyID]int64 // sent in this session, and when their orders were signed
 	acks ackWindow
 
 	// Gathered during a step, sent at its end.
@@ -401,7 +433,19 @@ type workerSession struct {
 	acked    uint64 // newest Ack sent
 }
 
-func (s *workerSession) has(id session.BodyID) bool { _, ok := s.jobs[id]; return ok }
+// has tells whether the worker was sent a body with the order that it has now.
+func (s *workerSession) has(b *taskstate.Job) bool {
+	at, ok := s.jobs[session.BodyOf(b)]
+	return ok && at == signedAt(b)
+}
+
+// signedAt is when a job was signed; 0 if it was not.
+func signedAt(j *taskstate.Job) int64 {
+	if j.Order == nil {
+		return 0
+	}
+	return j.Order.At
+}
 
 // forget drops what a session was sent of a job that is over.
 func (s *workerSession) forget(j *jobState) {

@@ -87,7 +87,7 @@ func (pl *placer) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command
 		}
 		plan := pl.place(l, want)
 		l.job.noteWaiting(plan.Reason, pl.clock.Now())
-		own := l.ownCap()
+		own := l.ownCap() || pl.expired(l) != ""
 		if plan.Placed > 0 || own {
 			k.line = append(k.line[1:], l)
 		}
@@ -127,7 +127,13 @@ func (pl *placer) measure(at *placement.Peer, p *peerState, h *holding) {
 	}
 }
 
+// expired tells whether no peer would start what waits: who asked for it has not said so lately.
+func (pl *placer) expired(l *pendingGroup) string { return l.body.Expired(pl.clock.Stamp()) }
+
 func (pl *placer) place(l *pendingGroup, n int) placement.Plan {
+	if why := pl.expired(l); why != "" {
+		return placement.Plan{Counts: make([]int, len(pl.described)), Reason: why}
+	}
 	pl.with(l.job, pl.described)
 	pl.seed++
 	need := pl.need(l, n)
@@ -213,6 +219,7 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 	pl.inputsOf(j, peers)
 	for i, p := range pl.peers.list() {
 		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
+		pl.ownersOf(j, p, &peers[i])
 		h := p.holds[j.id]
 		if h != nil {
 			peers[i].OfJob = h.live
@@ -221,6 +228,15 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 			pl.measure(&peers[i], p, h)
 		}
 	}
+}
+
+// ownersOf has a peer, as described for placement, tell whether its owner lets a job in, and how much
+// of it.
+func (pl *placer) ownersOf(j *jobState, p *peerState, at *placement.Peer) {
+	roles := pl.peers.roles()
+	at.Barred = j.owners.Barred(p.id, &p.owner, j.job, roles)
+	at.HeldTo = j.owners.Room(p.id, &p.owner, j.job, roles, p.loadOf)
+	at.Held = at.HeldTo >= 0
 }
 
 // near is where the inputs of a job are, as the ledger said at a time.
@@ -385,7 +401,17 @@ type Preview struct {
 	Waiting int       `cbor:"4,keyasint,omitempty"` // tasks that no peer could take now
 	Reason  string    `cbor:"5,keyasint,omitempty"` // why not all could be placed, for people
 	Refused []Refusal `cbor:"6,keyasint,omitempty"` // the same, counted
+	Owners  []Answer  `cbor:"7,keyasint,omitempty"` // what the owner of each peer that takes tasks says, by id
 }
+
+// Answer is whether a peer's owner lets a job in: yes if No, which says why not, is "".
+type Answer struct {
+	Peer taskstate.PeerID `cbor:"1,keyasint"`
+	No   string           `cbor:"2,keyasint,omitempty"`
+}
+
+// maxAnswers is of how many peers a preview tells what their owners say.
+const maxAnswers = 512
 
 // Place is a peer and how many tasks it would get.
 type Place struct {
@@ -418,10 +444,21 @@ func (pl *placer) preview(job *taskstate.Job) Preview {
 		pl.with(old, peers)
 	}
 	pl.inputsOf(j, peers)
-	if job.Type == taskstate.GlobalJob {
-		return pl.previewGlobal(l, old, peers)
+	for i, p := range pl.peers.list() {
+		pl.ownersOf(j, p, &peers[i])
 	}
-	return pl.previewed(placement.Place(pl.need(l, n), peers, pl.cfg.Seed), n)
+	var out Preview
+	if job.Type == taskstate.GlobalJob {
+		out = pl.previewGlobal(l, old, peers)
+	} else {
+		out = pl.previewed(placement.Place(pl.need(l, n), peers, pl.cfg.Seed), n)
+	}
+	for i, p := range pl.peers.list() {
+		if p.worker && p.session != nil && len(out.Owners) < maxAnswers {
+			out.Owners = append(out.Owners, Answer{Peer: p.id, No: taskstate.ClipText(peers[i].Barred, maxWhy)})
+		}
+	}
+	return out
 }
 
 // previewGlobal places one task on each peer that fits.

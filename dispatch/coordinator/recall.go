@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"covey/dispatch/coordinator/clock"
+	"covey/dispatch/coordinator/owners"
 	"covey/taskstate"
 )
 
@@ -49,7 +50,7 @@ func (re *recaller) dueRecalls() {
 // finds no room anywhere, however long it waits, must not keep others from starting.
 func (re *recaller) wanted(spare []spareRoom) bool {
 	return re.jobs.backlog.some(func(l *pendingGroup) bool {
-		w := recallNeed{l.job, l.body, l.pin, re.jobs.avoided(l.job)}
+		w := recallNeed{l.job, l.body, l.pin, re.jobs.avoided(l.job), re.peers.roles()}
 		return slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) })
 	})
 }
@@ -66,6 +67,7 @@ type recallNeed struct {
 	body  *taskstate.Job
 	pin   taskstate.PeerID          // the only peer it may go to, if there is one
 	avoid map[taskstate.PeerID]bool // see jobs.avoided
+	roles owners.Roles
 }
 
 // spareRooms lists the peers that take tasks, have something free, and nothing in line that would
@@ -84,7 +86,7 @@ func (re *recaller) spareRooms() []spareRoom {
 // takes tells whether there is room for a task: what is bound to another peer, or kept away by its
 // constraints or by what failed here, wants nothing of this room.
 func (s *spareRoom) takes(w recallNeed) bool {
-	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] {
+	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] || w.j.owners.Barred(s.p.id, &s.p.owner, w.j.job, w.roles) != "" {
 		return false
 	}
 	h := s.p.holds[w.j.id]
@@ -157,7 +159,7 @@ func (re *recaller) recall(p *peerState, n int, spare []spareRoom) int {
 		avoid := re.jobs.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
 			body := h.job.body(int(h.slots[slot].version))
-			if asked == n || !takeSpare(spare, recallNeed{h.job, body, h.job.lasting.pinOf(slot), avoid}, p) {
+			if asked == n || !takeSpare(spare, recallNeed{h.job, body, h.job.lasting.pinOf(slot), avoid, re.peers.roles()}, p) {
 				break
 			}
 			re.sessions.recallSlots(p, h, slot)

@@ -30,11 +30,11 @@ func (c *Core) onHello(ev SessionOpened) {
 	} else {
 		p.registered = append(p.registered, c.clock.Now())
 	}
-	s.jobs = map[session.BodyID]struct{}{}
+	s.jobs = map[session.BodyID]int64{}
 	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
 	c.sessions.add(s)
 	p.session, p.unanswered, p.stopping, p.parted = s, false, time.Time{}, false
-	c.peers.setOffer(p, ev.Hello.Offer)
+	c.peers.setOffer(p, ev.Hello.Offer, true)
 	p.forgetSession()
 	c.clock.WakeAt(c.clock.Now().Add(s.grace))
 	if p.member.Incarnation == s.incarnation && !p.member.Left {
@@ -85,7 +85,7 @@ func (c *Core) onFrame(ev SessionFrame) {
 	case s.p.member.Incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
 		if f.Offer != nil && f.Offer.Check() == nil {
-			c.peers.setOffer(s.p, *f.Offer)
+			c.peers.setOffer(s.p, *f.Offer, false)
 		}
 	case f.Report != nil:
 		c.onReport(s, f.Report)
@@ -99,7 +99,7 @@ func (c *Core) onFrame(ev SessionFrame) {
 			c.sessions.endSession(s, "an offer that no peer makes")
 			return
 		}
-		c.peers.setOffer(s.p, *f.Offer)
+		c.peers.setOffer(s.p, *f.Offer, false)
 		c.agenda.room()
 	case f.Dropped != nil:
 		for _, t := range f.Dropped.Tasks {

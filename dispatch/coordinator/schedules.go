@@ -1,11 +1,6 @@
 package coordinator
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
-	"encoding/binary"
-	"strings"
-
 	"covey/dispatch/cron"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
@@ -21,7 +16,7 @@ func (js *jobs) stepSchedules() {
 			continue
 		}
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
-		if err == nil && due {
+		if err == nil && due && s.job.job.Expired(now) == "" {
 			s.last = at
 			js.outbox.decide(js.startOrSkip(s, at))
 		}
@@ -39,7 +34,7 @@ func (js *jobs) startOrSkip(s *scheduled, at int64) ledger.Command {
 	if run := js.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
 		return ledger.Command{Skip: &ledger.Skip{Job: parent.ID, At: at, Run: run}}
 	}
-	run := runOf(parent, at)
+	run := parent.RunAt(at)
 	s.starts = run.ID
 	return ledger.Command{Submit: &ledger.Submit{Job: run}}
 }
@@ -59,14 +54,4 @@ func (js *jobs) runsStill(s *scheduled) taskstate.JobID {
 		return ""
 	}
 	return newest.id
-}
-
-// runOf is the job that a schedule starts for a moment. Its id follows from both, so that each
-// coordinator submits the same.
-func runOf(parent *taskstate.Job, at int64) taskstate.Job {
-	job := *parent
-	job.Schedule, job.After, job.Origin = nil, nil, &taskstate.Origin{Job: parent.ID, At: at}
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(parent.ID), uint64(at)))
-	job.ID = taskstate.JobID(strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:taskstate.JobIDLen])
-	return job
 }

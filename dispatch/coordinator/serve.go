@@ -39,14 +39,19 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 		return
 	}
 	defer t.work.Done()
+	opened := SessionOpened{Peer: peer, Hello: *first.Hello}
+	if c.cfg.Known != nil {
+		var err error
+		if opened.Known, err = c.cfg.Known(t.ctx, peer, first.Hello); err != nil {
+			c.refuse(conn, session.Refuse{Code: session.RefuseUnheard, Message: err.Error(), RetryAfter: unheardRetry.Milliseconds()})
+			return
+		}
+	}
 	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
 	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
 	writer.Go(func() { l.write(c.cfg.Dialect) })
-	opened := SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}
-	if c.cfg.Known != nil {
-		opened.Known = c.cfg.Known(peer, first.Hello.Incarnation)
-	}
+	opened.Conn = l.conn
 	if t.post(termEvent{opened, l}) {
 		t.read(l, r)
 		t.post(termEvent{ev: SessionClosed{Conn: l.conn}})
@@ -66,6 +71,9 @@ func (c *Loop) join() *term {
 	c.term.work.Add(1)
 	return c.term
 }
+
+// unheardRetry is when a worker may ask again of which too few say what they remember.
+const unheardRetry = 500 * time.Millisecond
 
 // copiedRetry is when a worker of which there are two may ask again.
 const copiedRetry = 2 * time.Second

@@ -185,6 +185,7 @@ func (ps *peers) dropPeer(p *peerState) {
 func (ps *peers) know(m *ledger.Member) {
 	p := ps.addPeer(m.Entry.Peer)
 	p.member, p.worker = *m, m.Entry.Has(admission.Worker)
+	ps.rolesAt++
 	p.endless = ps.clock.When(m.AvailSince + m.Grace)
 	ps.describe(p)
 	ps.review(p)
@@ -224,11 +225,14 @@ func sameFacts(a, b *constraint.Facts) bool {
 
 // setOffer takes a worker's word for what it has, within reason: sums of offers and promises must
 // not overflow.
-func (ps *peers) setOffer(p *peerState, o session.Offer) {
+func (ps *peers) setOffer(p *peerState, o session.Offer, anew bool) {
 	const most = 1 << 50
 	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
 	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
 	o.Resources.Disk = min(max(0, o.Resources.Disk), most)
 	p.offer = o
+	if p.owner.Offers(o.Policy, anew) {
+		ps.agenda.changed()
+	}
 	ps.describe(p)
 }

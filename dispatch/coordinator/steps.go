@@ -278,6 +278,6 @@ func (u *upkeep) globalChange(j *jobState) replicas.Change {
 	}
 	return replicas.Global(slots, fit, func(id taskstate.PeerID) bool {
 		p := u.peers.of(id)
-		return p != nil && p.worker && !p.member.Left && !p.drained() && j.allows(p)
+		return p != nil && p.worker && !p.member.Left && !p.drained() && u.peers.lets(j, p)
 	})
 }

@@ -89,6 +89,11 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 	if decided {
 		return false
 	}
+	if refusedByOwner(st) {
+		started = false // it says so before anything runs
+		h.job.owners.Refuses(p.id, &p.owner, h.job.body(int(r.version)), st.Message)
+		ts.agenda.place()
+	}
 	if st.Reason == taskstate.ReasonNoRoom && int(r.version) == h.job.job.Version {
 		ts.jobs.noteNoRoom(h.job, p, st.Message)
 	}
@@ -100,6 +105,11 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 	return !was
 }
 
+// refusedByOwner tells whether a peer's owner did not let a task run there.
+func refusedByOwner(st *taskstate.Status) bool {
+	return st.State == taskstate.Rejected && st.Reason == taskstate.ReasonPolicy
+}
+
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets
 // another attempt.
 func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
@@ -109,7 +119,7 @@ func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool 
 			return false
 		}
 		fallthrough
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck, taskstate.ReasonNoRoom:
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck, taskstate.ReasonNoRoom, taskstate.ReasonPolicy:
 		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false

@@ -106,6 +106,7 @@ func (u *upkeep) adopt(j *jobState, o *ledger.Outline, cmd *ledger.Command) {
 	}
 	if cmd.Renew != nil && cmd.Renew.Reason == taskstate.ReasonRetried {
 		j.faults = nil
+		j.owners.Forget()
 		u.agenda.place() // the person who asks may have mended the peer
 	}
 	for _, s := range o.Slots {
@@ -142,8 +143,12 @@ func (u *upkeep) respec(j *jobState, o *ledger.Outline) {
 	}
 	delete(j.size, version)
 	j.job = o.Job
+	u.agenda.place() // its order may have been renewed
 	l := j.lasting
 	if l == nil {
+		for _, w := range j.groups {
+			w.body = o.Job
+		}
 		if u.jobs.schedules.changed(j, o.StartsFrom) {
 			u.clock.WakeAt(u.clock.Now())
 		}

@@ -107,7 +107,7 @@ func (w *why) say(peers []placement.Peer) string {
 			continue
 		}
 		here = append(here, p)
-		if w.need.Resources.Fits(p.Offer) && p.Facts != nil && constraint.AllHold(w.need.Constraints, p.Facts) {
+		if w.need.Resources.Fits(p.Offer) && p.Facts != nil && constraint.AllHold(w.need.Constraints, p.Facts) && p.Barred == "" {
 			fit = append(fit, p)
 		}
 	}
@@ -272,6 +272,9 @@ func (ex *explainer) waiting(id taskstate.JobID) string {
 	ex.placer.fillPeers()
 	for _, l := range j.groups {
 		if n := l.mayStart(); n > 0 {
+			if why := ex.placer.expired(l); why != "" {
+				return why
+			}
 			if plan := ex.placer.place(l, n); plan.Reason != "" {
 				return ex.sentence(l, plan)
 			}

@@ -46,6 +46,13 @@ func Next(s *taskstate.Schedule, after int64) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
+// Names tells whether a moment is one at which the schedule starts its job; true of a schedule that
+// cannot be read here, as without its time zone.
+func Names(s *taskstate.Schedule, at int64) bool {
+	next, err := Next(s, at-1)
+	return err != nil || next == at
+}
+
 // Due tells whether a start is due: the newest that lies after last (the start before, or when the
 // schedule was accepted), is not in the future and not too late.
 func Due(s *taskstate.Schedule, last, now int64) (at int64, due bool, err error) {

@@ -5,7 +5,9 @@ import "covey/taskstate"
 // Apply carries out one entry and answers each of its commands, in order. It reads no clock and
 // draws no randomness: everybody who applies the same entries holds the same state. Entries come in
 // order of Index; an entry of an older epoch than has been applied changes nothing, and all its
-// commands are answered CodeStale.
+// commands are answered CodeStale. A command with an Act is carried out only if whoever asks for it
+// signed it, has the role for it and asked for it only now (CodeUnsigned, CodeForbidden, CodeLate),
+// and counts once: what is asked for again is Existed.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
 	s.chain.extend(&e, results, uint64(s.stamp), uint64(len(s.order)), uint64(len(s.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.finished.gone.ids)))
@@ -26,10 +28,18 @@ func (s *State) carryOut(e *Entry) []Result {
 	}
 	s.stamp = max(s.stamp, e.Stamp)
 	for i := range e.Commands {
+		c := &e.Commands[i]
+		if r, over := s.judge(c); over {
+			results[i] = r
+			continue
+		}
 		s.effects = effects{}
-		results[i] = s.apply(e, &e.Commands[i])
+		results[i] = s.apply(e, c)
+		if done := results[i].Refused; c.Act != nil && (done == CodeNone || done == CodePartly) {
+			s.spent.Add(c.Act, s.stamp)
+		}
 		s.effects.into(&results[i])
-		if id := e.Commands[i].member(); id != "" && results[i].Refused == CodeNone && !results[i].Existed {
+		if id := c.member(); id != "" && results[i].Refused == CodeNone && !results[i].Existed {
 			m, _ := s.Member(id)
 			results[i].Member = &m
 		}
@@ -76,15 +86,14 @@ func (s *State) apply(e *Entry, c *Command) Result {
 		s.coordinator = e.By
 		return Result{}
 	case c.Admit != nil:
-		return s.roster.admit(c.Admit, s.stamp)
+		return s.roster.admit(c.Admit, c.Act, s.stamp)
 	case c.Remove != nil:
-		r, gone := s.roster.remove(c.Remove, s.stamp)
-		return s.lost(c.Remove.Peer, r, gone)
+		return s.remove(c.Remove)
 	case c.Depart != nil:
 		r, gone := s.roster.depart(c.Depart, s.stamp)
 		return s.lost(c.Depart.Peer, r, gone)
 	case c.Invite != nil:
-		return s.roster.invite(c.Invite, s.stamp)
+		return s.roster.invite(c.Invite, c.Act, s.stamp)
 	case c.Revoke != nil:
 		return s.roster.revoke(c.Revoke)
 	case c.Found != nil:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"covey/dispatch/ledger/act"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -32,6 +33,9 @@ func (s *State) found(f *Found) Result {
 		}
 	}
 	s.cluster, s.generation, s.open = f.Cluster, f.Generation, f.Open
+	if f.RequireOrders {
+		s.settings.RequireOrders = On
+	}
 	s.roster.enter(f.Founder, s.stamp)
 	return Result{}
 }
@@ -47,12 +51,12 @@ func (r *roster) enter(e admission.Entry, stamp int64) {
 		m.Name = e.Name
 	}
 	if m.Entry.Removed {
-		*m = Member{Name: m.Name} // what was said of its former membership does not count
+		*m = Member{Name: m.Name, Grants: m.Grants, Revoked: m.Revoked} // what else was said of its former membership does not count
 	}
 	m.Entry, m.Since = e, stamp
 }
 
-func (r *roster) admit(a *Admit, stamp int64) Result {
+func (r *roster) admit(a *Admit, word *act.Act, stamp int64) Result {
 	e := a.Entry
 	if e.Peer == "" || e.Removed {
 		return Result{Refused: CodeInvalid}
@@ -79,9 +83,13 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 		if code := inv.Check(stamp); code != CodeNone {
 			return Result{Refused: code}
 		}
+		if a.Proof != nil && (!admission.Proved(inv.Secret, e.Peer, a.Proof) || !slices.Equal(e.Roles, inv.Roles)) {
+			return Result{Refused: CodeUnsigned}
+		}
 		inv.Used++
 	}
 	r.enter(e, stamp)
+	r.members[e.Peer].grant(a, word, r.invites[a.Ticket])
 	if says {
 		r.members[e.Peer].says(a.Dialect)
 	}
@@ -89,11 +97,25 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 	return Result{}
 }
 
+// grant remembers whose word an entry rests on, if it is anybody's.
+func (m *Member) grant(a *Admit, word *act.Act, t *InviteRecord) {
+	switch {
+	case a.Ticket == "" && word != nil:
+		m.granted(Grant{Word: *word, Roles: a.Entry.Roles})
+	case a.Ticket != "" && t.Word != nil && a.Proof != nil:
+		made := t.Invite
+		m.granted(Grant{Word: *t.Word, Roles: a.Entry.Roles, Ticket: &made, Proof: a.Proof})
+	}
+}
+
 func (r *roster) remove(c *Remove, stamp int64) (res Result, gone bool) {
 	m := r.members[c.Peer]
 	switch {
 	case m == nil:
 		return Result{Refused: CodeUnknown}, false
+	case !m.In() && c.Revoke && !m.Revoked:
+		m.Revoked = true
+		return Result{}, false
 	case !m.In():
 		return Result{Existed: true}, false
 	case m.Entry.Has(admission.Voter) && r.voters() == 1:
@@ -106,9 +128,28 @@ func (r *roster) remove(c *Remove, stamp int64) (res Result, gone bool) {
 	} else {
 		m.Entry.Removed, m.Entry.At, m.Entry.Sig = true, stamp, nil
 	}
-	m.Since = stamp
+	m.Since, m.Revoked = stamp, c.Revoke
 	r.raiseDialect()
 	return Result{}, true
+}
+
+func (s *State) remove(c *Remove) Result {
+	r, gone := s.roster.remove(c, s.stamp)
+	r = s.lost(c.Peer, r, gone)
+	if !c.Revoke || r.Refused != CodeNone || r.Existed {
+		return r
+	}
+	for _, i := range s.roster.invites {
+		if i.maker() == c.Peer {
+			i.Revoked = true
+		}
+	}
+	for j := range s.OrderedBy(c.Peer) {
+		if !j.cancelled {
+			s.cancelAfter(j, taskstate.ReasonNone, "the key of "+c.Peer+", which ordered it, was revoked")
+		}
+	}
+	return r
 }
 
 // lost gives up what a peer had that is gone, or is not the one it was.
@@ -158,7 +199,7 @@ func (r *roster) register(c *Register, stamp int64) (res Result, gone bool) {
 	return Result{}, gone
 }
 
-func (r *roster) invite(i *Invite, stamp int64) Result {
+func (r *roster) invite(i *Invite, word *act.Act, stamp int64) Result {
 	if i.ID == "" || len(i.Secret) == 0 {
 		return Result{Refused: CodeInvalid}
 	}
@@ -172,7 +213,11 @@ func (r *roster) invite(i *Invite, stamp int64) Result {
 	if len(r.invites) >= KeepInvites {
 		return Result{Refused: CodeOver} // every one of them still admits somebody
 	}
-	r.invites[i.ID] = &InviteRecord{Invite: *i, Created: stamp}
+	made := &InviteRecord{Invite: *i, Created: stamp, Word: word}
+	if i.Lasts > 0 {
+		made.Expires = stamp + i.Lasts
+	}
+	r.invites[i.ID] = made
 	return Result{}
 }
 

@@ -34,14 +34,32 @@ func TestAnInviteAdmitsUntilItIsUsedUpRevokedOrExpired(t *testing.T) {
 	l.refuses(ledger.CodeUnknown, ledger.Command{Revoke: &ledger.Revoke{ID: "nope"}})
 	l.stamp = 5000
 	l.refuses(ledger.CodeExpired, admit("p4", "u"))
-	if r, ok := l.InviteBySecret([]byte("hash of u")); !ok || r.Used != 2 || r.ID != "u" || r.Check(l.Stamp()) != ledger.CodeExpired {
+	if r, ok := l.InviteByKey([]byte("hash of u")); !ok || r.Used != 2 || r.ID != "u" || r.Check(l.Stamp()) != ledger.CodeExpired {
 		t.Errorf("found %+v (%t)", r, ok)
 	}
-	if _, ok := l.InviteBySecret(nil); ok {
+	if _, ok := l.InviteByKey(nil); ok {
 		t.Error("no secret finds an invite")
 	}
 	if _, ok := l.Member("p4"); ok {
 		t.Error("p4 came in")
+	}
+}
+
+// Whoever holds a ticket's secret gets in itself, with the ticket's roles; nobody who heard of it
+// does, and nobody gets more.
+func TestOnlyWhoHoldsATicketGetsItsRoles(t *testing.T) {
+	l := newLog(t)
+	secret := admission.NewSecret()
+	l.must(ledger.Command{Invite: &ledger.Invite{ID: "t", Secret: admission.TicketKey(secret), Roles: []admission.Role{admission.Worker}, Expires: 5000}})
+	with := func(peer string, proof []byte, roles ...admission.Role) ledger.Command {
+		return ledger.Command{Admit: &ledger.Admit{Entry: entryFor(peer, roles...), Ticket: "t", Proof: proof}}
+	}
+	l.refuses(ledger.CodeUnsigned, with("p4", admission.Prove(secret, "p3"), admission.Worker))
+	l.refuses(ledger.CodeUnsigned, with("p4", admission.Prove(admission.NewSecret(), "p4"), admission.Worker))
+	l.refuses(ledger.CodeUnsigned, with("p3", admission.Prove(secret, "p3"), admission.AllRoles()...))
+	l.must(with("p3", admission.Prove(secret, "p3"), admission.Worker))
+	if inv := l.Invites(); inv[0].Used != 1 {
+		t.Errorf("%+v", inv)
 	}
 }
 

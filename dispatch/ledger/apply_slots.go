@@ -11,6 +11,8 @@ func (s *State) renewable(j *JobRecord, c *Renew) Result {
 	switch {
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
+	case s.void(j):
+		return Result{Refused: CodeForbidden, Job: j.job.ID}
 	case j.cancelled && (j.Lasts() || !j.over):
 		return Result{Refused: CodeOver}
 	case j.long.unknown(c.Seen, s.index):

@@ -1,8 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"errors"
 	"slices"
+
+	"covey/p2p/admission"
 
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -21,6 +25,9 @@ func (s *State) submit(c *Submit) Result {
 	}
 	if !submittable(job) {
 		return Result{Refused: CodeInvalid}
+	}
+	if code := s.ordered(job); code != CodeNone {
+		return Result{Refused: code}
 	}
 	if r := s.wellPlaced(job); r.Refused != CodeNone {
 		return r
@@ -54,6 +61,43 @@ func (s *State) submit(c *Submit) Result {
 	}
 	s.follow(j)
 	return Result{Now: j.outline()}
+}
+
+// CheckOrder tells why a job is not believed to be what somebody asks for now, whoever that is. One
+// that nobody signed is taken for as long as orders are not required; a bad order never is.
+func (s *State) CheckOrder(job *taskstate.Job) error {
+	if job.Order == nil && s.settings.RequireOrders != On {
+		return nil
+	}
+	verify := s.verify
+	if verify == nil {
+		verify = func(string, []byte, []byte) error { return nil }
+	}
+	return taskstate.CheckOrder(job, s.cluster, s.stamp, verify)
+}
+
+// ordered tells why a job is not believed to be asked for, by somebody who may.
+func (s *State) ordered(job *taskstate.Job) Code {
+	switch err := s.CheckOrder(job); {
+	case errors.Is(err, taskstate.ErrOrderExpired):
+		return CodeLate
+	case err != nil:
+		return CodeUnsigned
+	}
+	o := job.Order
+	if o == nil {
+		return CodeNone
+	}
+	if o.Starts != nil { // its submitter was looked at when the schedule was accepted
+		if parent := s.jobs[job.Origin.Job]; parent != nil && !bytes.Equal(parent.job.Order.Digest(), o.Digest()) {
+			return CodeUnsigned
+		}
+		return CodeNone
+	}
+	if by := s.roster.members[o.By]; by == nil || !by.In() || !by.Entry.Has(admission.Submit) {
+		return CodeForbidden
+	}
+	return CodeNone
 }
 
 func submittable(job *taskstate.Job) bool {
@@ -114,8 +158,7 @@ func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *Job
 	return j
 }
 
-// submittedAs tells whether this is what was submitted, compared as it would be signed: encodings
-// are deterministic.
+// submittedAs tells whether this is what was submitted: encodings are deterministic.
 func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	x := j.origin
 	if x == nil {
@@ -124,10 +167,11 @@ func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	return x != nil && slices.Equal(x, jobDigest(job))
 }
 
-// jobDigest tells submissions apart; nil if a job cannot be encoded. The version is the ledger's.
+// jobDigest tells submissions apart; nil if a job cannot be encoded. The version is the ledger's,
+// and the order is another one whenever it is signed.
 func jobDigest(job *taskstate.Job) []byte {
 	plain := *job
-	plain.Version = 0
+	plain.Version, plain.Order = 0, nil
 	b, err := wire.Marshal(plain)
 	if err != nil {
 		return nil

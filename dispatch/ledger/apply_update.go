@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 
@@ -12,10 +13,6 @@ func (s *State) update(c *Update) Result {
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
-	case j.over || j.cancelled:
-		return Result{Refused: CodeOver}
-	case !j.Lasts() && !j.Scheduled():
-		return Result{Refused: CodeInvalid}
 	case c.From != 0 && c.From != j.job.Version:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
@@ -24,11 +21,27 @@ func (s *State) update(c *Update) Result {
 	if spec.Type != j.job.Type || spec.Name != j.job.Name || (spec.Schedule != nil) != j.Scheduled() || !submittable(&spec) {
 		return Result{Refused: CodeInvalid}
 	}
-	if len(taskstate.Changes(j.job, &spec)) == 0 {
+	changed := len(taskstate.Changes(j.job, &spec)) > 0
+	renews := !changed && spec.Order != nil // whose order is renewed may be over, and tried again
+	switch {
+	case !renews && (j.over || j.cancelled):
+		return Result{Refused: CodeOver}
+	case !renews && !j.Lasts() && !j.Scheduled():
+		return Result{Refused: CodeInvalid}
+	case !changed && bytes.Equal(spec.Order.Digest(), j.job.Order.Digest()):
 		return Result{Existed: true, Version: j.job.Version}
+	case !spec.Order.Next(j.job.Order): // somebody else's came in between
+		return Result{Refused: CodeConflict, Version: j.job.Version}
+	}
+	if code := s.ordered(&spec); code != CodeNone {
+		return Result{Refused: code, Version: j.job.Version}
 	}
 	if j.origin == nil {
 		j.origin = jobDigest(j.job)
+	}
+	if !changed {
+		j.adopt(&spec)
+		return j.wants(nil)
 	}
 	if !j.Lasts() {
 		j.starts.Since = s.stamp

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"covey/dispatch/ledger/act"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -41,7 +42,7 @@ func ReadEntry(index uint64, data []byte) (Entry, error) {
 	return e, nil
 }
 
-// Command is one decision: exactly one field is set.
+// Command is one decision: exactly one field is set, besides Act.
 type Command struct {
 	Found     *Found     `cbor:"1,keyasint,omitempty"`
 	Lead      *Lead      `cbor:"2,keyasint,omitempty"`
@@ -69,6 +70,9 @@ type Command struct {
 	Reads     *Reads     `cbor:"24,keyasint,omitempty"`
 	Kept      *Kept      `cbor:"25,keyasint,omitempty"`
 	NextCommand
+
+	// Act is the word of whoever asked for it (see State.Apply).
+	Act *act.Act `cbor:"26,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.
@@ -77,6 +81,8 @@ type Found struct {
 	Generation uint64          `cbor:"2,keyasint"`           // 1, raised by recover
 	Open       bool            `cbor:"3,keyasint,omitempty"` // anybody who dials may join
 	Founder    admission.Entry `cbor:"4,keyasint"`
+	// RequireOrders has nothing be done that nobody signed, see Settings. Ledgers of before are without.
+	RequireOrders bool `cbor:"5,keyasint,omitempty"`
 }
 
 // Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch. With
@@ -93,6 +99,9 @@ type Admit struct {
 	Ticket string          `cbor:"2,keyasint,omitempty"`
 	// Dialect is what it reads; 0 where only the entry of a member changes.
 	Dialect int `cbor:"3,keyasint,omitempty"`
+	// Proof is that the peer holds the ticket's secret (admission.Prove): then it gets the ticket's
+	// roles, and no others.
+	Proof []byte `cbor:"4,keyasint,omitempty"`
 }
 
 // Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the
@@ -102,9 +111,14 @@ type Remove struct {
 	Peer   taskstate.PeerID `cbor:"1,keyasint"`
 	Reason string           `cbor:"2,keyasint,omitempty"`
 	Entry  *admission.Entry `cbor:"3,keyasint,omitempty"`
+	// Revoke makes the peer's key void from here on: in the same step the jobs that it ordered are
+	// cancelled and its tickets revoked, its word for others' roles does not count any more, and
+	// nothing that it ordered begins again. It may come after the removal.
+	Revoke bool `cbor:"4,keyasint,omitempty"`
 }
 
-// Invite creates a ticket. Secret is its SHA-256, never the secret itself. Expires is in
+// Invite creates a ticket. Secret is the public key of its secret (admission.TicketKey), never the
+// secret itself. Expires is in
 // milliseconds since 1970.
 type Invite struct {
 	ID      string           `cbor:"1,keyasint"`
@@ -113,6 +127,9 @@ type Invite struct {
 	Expires int64            `cbor:"4,keyasint"`
 	Uses    int              `cbor:"5,keyasint"`           // 0 = no limit
 	By      taskstate.PeerID `cbor:"6,keyasint,omitempty"` // who made it; "" in tickets of version 0.1
+	// Lasts is how long whoever asked for it wants it to admit, milliseconds: then Expires follows
+	// from it, by the ledger's stamps.
+	Lasts int64 `cbor:"7,keyasint,omitempty"`
 }
 
 // Revoke ends an invite.
@@ -231,6 +248,9 @@ const (
 	CodePartly      Code = "partly"      // some slots or statuses were refused, listed
 	CodeBlocked     Code = "blocked"     // the job waits for others, or only starts others
 	CodeDialect     Code = "dialect"     // the peer reads less than the cluster speaks
+	CodeUnsigned    Code = "unsigned"    // not signed by who is said to ask for it, or for something else
+	CodeForbidden   Code = "forbidden"   // who signed it has not the role for it
+	CodeLate        Code = "late"        // signed too long ago
 	CodeInvalid     Code = "invalid"     // the command makes no sense: no id, no slots, several fields set
 )
 
@@ -394,4 +414,6 @@ type Set struct {
 	// What is kept of jobs that are over. What is above that is forgotten in the same step.
 	KeepJobs int   `cbor:"3,keyasint,omitempty"`
 	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds of ledger stamps
+
+	RequireOrders Switch `cbor:"5,keyasint,omitempty"`
 }

@@ -1,15 +1,54 @@
 package ledger
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"sort"
 
 	"covey/taskstate"
 )
 
 // Lasts tells whether the job goes on until somebody ends it.
 func (j *JobRecord) Lasts() bool { return j.long != nil }
+
+// Outdated tells why a task is not to start though its job was signed once: the attempt is over, or
+// what was signed is not wanted any more. Nil if nothing of that is known here: this copy of the
+// ledger may be behind who gave the task out.
+func (s *State) Outdated(t taskstate.TaskID, job *taskstate.Job) error {
+	j := s.jobs[t.Job]
+	switch _, _, _, standing := s.Assigned(t); {
+	case j == nil && s.finished.gone.have(t.Job):
+		return fmt.Errorf("%w: the job is over and forgotten", ErrOutdated)
+	case j == nil:
+		return nil
+	case standing == taskstate.Retired:
+		return fmt.Errorf("%w: attempt %d of its slot is over", ErrOutdated, t.Attempt)
+	case j.long == nil || job.Order == nil:
+		return nil
+	}
+	if now := j.JobOf(job.Version); now != nil && now.Order != nil {
+		if !bytes.Equal(now.Order.Body, job.Order.Body) {
+			return fmt.Errorf("%w: version %d is another one", ErrOutdated, job.Version)
+		}
+		return nil
+	}
+	if now := j.job.Order; now == nil || job.Order.At >= now.At {
+		return nil
+	}
+	for _, kept := range j.long.versions {
+		if bytes.Equal(kept.Order.Digest(), job.Order.Digest()) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: another one took its place", ErrOutdated)
+}
+
+// ErrOutdated is of an order that was good once.
+var ErrOutdated = errors.New("what was signed is not wanted any more")
 
 // Slots is how many slots there are: they are 1 … Slots. Batch jobs have Count; lasting ones more,
 // or fewer, for a while; those that only start others have none.
@@ -144,4 +183,103 @@ func (x *starts) valid() bool {
 		}
 	}
 	return len(x.Skips) == min(x.Skipped, KeepSkips)
+}
+
+// runs are slots that wait, in ascending disjoint runs of one attempt each, as long as possible:
+// two sets of the same slots and attempts look the same however they came about.
+type runs []Slots
+
+// find returns the position of the first run that ends at or after slot n.
+func (r runs) find(n int) int {
+	if len(r) > 0 && n < r[0].First+r[0].N { // the front is where nearly everything happens
+		return 0
+	}
+	return sort.Search(len(r), func(i int) bool { return r[i].First+r[i].N > n })
+}
+
+// remove takes out as much of want as waits in want's attempt, and appends what does not to
+// refused.
+func (r *runs) remove(want Slots, took func(first, n int), refused []Slots) []Slots {
+	for want.N > 0 {
+		i := r.find(want.First)
+		if i == len(*r) || (*r)[i].First >= want.First+want.N {
+			return append(refused, want)
+		}
+		x := (*r)[i]
+		if gap := x.First - want.First; gap > 0 {
+			refused = append(refused, Slots{First: want.First, N: gap, Attempt: want.Attempt})
+			want.First, want.N = want.First+gap, want.N-gap
+		}
+		n := min(want.N, x.First+x.N-want.First)
+		if x.Attempt == want.Attempt {
+			r.shorten(i, want.First, n)
+			took(want.First, n)
+		} else {
+			refused = append(refused, Slots{First: want.First, N: n, Attempt: want.Attempt})
+		}
+		want.First, want.N = want.First+n, want.N-n
+	}
+	return refused
+}
+
+// shorten takes out first … first+n-1 from run i, which contains them.
+func (r *runs) shorten(i, first, n int) {
+	x := &(*r)[i]
+	before, after := first-x.First, x.First+x.N-(first+n)
+	rest := Slots{First: first + n, N: after, Attempt: x.Attempt}
+	switch {
+	case before == 0 && after == 0 && i == 0:
+		*r = (*r)[1:]
+	case before == 0 && after == 0:
+		*r = slices.Delete(*r, i, i+1)
+	case before == 0:
+		*x = rest
+	case after == 0:
+		x.N = before
+	default:
+		x.N = before
+		*r = slices.Insert(*r, i+1, rest)
+	}
+}
+
+// put adds one slot that does not wait yet.
+func (r *runs) put(n, attempt int) {
+	i := r.find(n)
+	joinsLeft := i > 0 && (*r)[i-1].First+(*r)[i-1].N == n && (*r)[i-1].Attempt == attempt
+	joinsRight := i < len(*r) && (*r)[i].First == n+1 && (*r)[i].Attempt == attempt
+	switch {
+	case joinsLeft && joinsRight:
+		(*r)[i-1].N += 1 + (*r)[i].N
+		*r = slices.Delete(*r, i, i+1)
+	case joinsLeft:
+		(*r)[i-1].N++
+	case joinsRight:
+		(*r)[i].First--
+		(*r)[i].N++
+	default:
+		*r = slices.Insert(*r, i, Slots{First: n, N: 1, Attempt: attempt})
+	}
+}
+
+// merge is both together. No slot waits in both.
+func (r runs) merge(o runs) runs {
+	if len(r) == 0 || len(o) == 0 {
+		return append(r, o...)
+	}
+	out := make(runs, 0, len(r)+len(o))
+	for len(r) > 0 || len(o) > 0 {
+		if len(o) == 0 || len(r) > 0 && r[0].First < o[0].First {
+			out.add(r[0])
+			r = r[1:]
+		} else {
+			out.add(o[0])
+			o = o[1:]
+		}
+	}
+	return out
+}
+
+// add appends a run behind all others, joining it with the last one.
+func (r *runs) add(x Slots) {
+	*r = AppendSlots(*r, x)
 }

@@ -142,6 +142,10 @@ func specBytes(job *taskstate.Job) (w int) {
 		texts(a.Values)
 	}
 	texts(job.Constraints)
+	if s := job.Secrets; s != nil {
+		w += len(s.Sealed) + len(s.Digest)
+		texts(s.Names)
+	}
 	if p := job.Run.Process; p != nil {
 		w += len(p.Script)
 		texts(p.Command)

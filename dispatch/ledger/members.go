@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 
+	"covey/dispatch/ledger/act"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -22,6 +24,9 @@ type Member struct {
 	Labels       map[string]string `cbor:"10,keyasint,omitempty"` // laid over what the peer says of itself; never changed in place
 	Removed      []string          `cbor:"11,keyasint,omitempty"` // labels that do not count, whatever the peer says; sorted
 	Dialect      int               `cbor:"12,keyasint,omitempty"` // it reads, as it said; 0 is 1
+
+	Grants  []Grant `cbor:"13,keyasint,omitempty"` // who gave it its roles, the newest last
+	Revoked bool    `cbor:"14,keyasint,omitempty"` // removed, and its word counts for nothing any more
 }
 
 // Takes tells whether the peer takes new tasks as far as people said: it is not paused or drained.
@@ -47,6 +52,16 @@ type InviteRecord struct {
 	Used    int   `cbor:"2,keyasint,omitempty"`
 	Revoked bool  `cbor:"3,keyasint,omitempty"`
 	Created int64 `cbor:"4,keyasint,omitempty"` // ledger stamp
+
+	Word *act.Act `cbor:"5,keyasint,omitempty"` // of whoever made it
+}
+
+// maker is who made the ticket: whose word it is, or whom the coordinator of before names.
+func (r *InviteRecord) maker() taskstate.PeerID {
+	if r.Word != nil {
+		return r.Word.By
+	}
+	return r.By
 }
 
 // Check tells why the invite does not admit one more peer at the given time (milliseconds since
@@ -99,4 +114,76 @@ func (o *owners) id(peer taskstate.PeerID, inc taskstate.Incarnation) uint32 {
 	o.list = append(o.list, k)
 	o.ids[k] = n
 	return n
+}
+
+// Grant is the word of a person that a peer has roles: of one who said so, or of one who made the
+// ticket whose secret the peer held. Both can be checked by who was not there.
+type Grant struct {
+	Word   act.Act          `cbor:"1,keyasint"`
+	Roles  []admission.Role `cbor:"2,keyasint"`
+	Ticket *Invite          `cbor:"3,keyasint,omitempty"`
+	Proof  []byte           `cbor:"4,keyasint,omitempty"` // with Ticket: see Admit
+}
+
+// maxGrants is how many a member keeps. Those that made it an admin go last: others may have their
+// roles from it.
+const maxGrants = 8
+
+// granted remembers who gave a member its roles.
+func (m *Member) granted(g Grant) {
+	all := slices.Clone(m.Grants) // what was handed out stays as it is
+	if len(all) >= maxGrants {
+		i := max(0, slices.IndexFunc(all, func(g Grant) bool { return !slices.Contains(g.Roles, admission.Admin) }))
+		all = slices.Delete(all, i, i+1)
+	}
+	m.Grants = append(all, g)
+}
+
+// Anybody among the roots of a chain is everybody: in an open cluster nobody's word is needed.
+const Anybody = "*"
+
+// Chained is the roles of a member, of one that was removed those it had, that people gave it, one after another from an admin that the
+// asker knows: one of roots. The word of a coordinator, or of whoever sent this copy of the ledger,
+// is not needed for it, and not enough.
+func (s *State) Chained(peer taskstate.PeerID, roots []taskstate.PeerID) []admission.Role {
+	m := s.roster.members[peer]
+	switch {
+	case m == nil || m.Revoked:
+		return nil
+	case slices.Contains(roots, peer), slices.Contains(roots, Anybody):
+		return m.Entry.Roles
+	}
+	for _, g := range slices.Backward(m.Grants) {
+		if s.gave(g, peer) && s.admitted(g.Word.By, roots, []taskstate.PeerID{peer}) {
+			return slices.DeleteFunc(slices.Clone(g.Roles), func(r admission.Role) bool { return !slices.Contains(m.Entry.Roles, r) })
+		}
+	}
+	return nil
+}
+
+// admitted tells whether a peer was ever made an admin by people, from one of roots on.
+func (s *State) admitted(peer taskstate.PeerID, roots, below []taskstate.PeerID) bool {
+	m := s.roster.members[peer]
+	switch {
+	case m == nil || m.Revoked || slices.Contains(below, peer):
+		return false
+	case slices.Contains(roots, peer):
+		return true
+	}
+	below = append(below, peer)
+	return slices.ContainsFunc(m.Grants, func(g Grant) bool {
+		return slices.Contains(g.Roles, admission.Admin) && s.gave(g, peer) && s.admitted(g.Word.By, roots, below)
+	})
+}
+
+// gave tells whether a grant is the word of whom it names.
+func (s *State) gave(g Grant, peer taskstate.PeerID) bool {
+	c := Command{Admit: &Admit{Entry: admission.Entry{Peer: peer, Roles: g.Roles}}}
+	if t := g.Ticket; t != nil {
+		if !admission.Proved(t.Secret, peer, g.Proof) || !slices.Equal(t.Roles, g.Roles) {
+			return false
+		}
+		c = Command{Invite: t}
+	}
+	return g.Word.Verify(s.cluster, c.Asked(), s.verify) == nil
 }

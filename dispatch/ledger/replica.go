@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -17,6 +18,7 @@ type Replica struct {
 	mu     sync.RWMutex
 	st     *State
 	chains chainHistory
+	verify admission.VerifyFunc
 
 	obsMu sync.Mutex
 	obs   []*observer
@@ -36,6 +38,14 @@ type Event struct {
 
 // NewReplica holds an empty State.
 func NewReplica() *Replica { return &Replica{st: NewState()} }
+
+// Verify has what people signed be checked from the next entry on; nil takes all for good.
+func (r *Replica) Verify(f admission.VerifyFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verify = f
+	r.st.SetVerify(f)
+}
 
 // Read lets f look at the state. Nothing f is shown may be kept or changed, except what a
 // JobRecord's Job returns. f must be quick and must not call the Replica.
@@ -68,6 +78,7 @@ func (r *Replica) Reset(st *State) {
 	defer r.feed.Unlock()
 	r.mu.Lock()
 	r.st, r.chains = st, chainHistory{}
+	st.SetVerify(r.verify)
 	r.chains.note(st)
 	r.mu.Unlock()
 	r.tell(Event{Reset: true})

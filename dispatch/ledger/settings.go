@@ -13,7 +13,18 @@ type Settings struct {
 
 	KeepJobs int   `cbor:"3,keyasint,omitempty"` // jobs that are over and remembered, at most: KeepFinished
 	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds for which they are: KeepFor
+
+	RequireOrders Switch `cbor:"5,keyasint,omitempty"` // jobs that nobody signed are not accepted: On in clusters founded since there are orders
 }
+
+// Switch is a setting that is on or off; "" is as it was, or off.
+type Switch string
+
+// What a Switch can say.
+const (
+	On  Switch = "on"
+	Off Switch = "off"
+)
 
 // Bounds and defaults of Settings, in milliseconds.
 const (
@@ -45,6 +56,9 @@ func (s Settings) With(c Set) Settings {
 	if c.KeepFor != 0 {
 		s.KeepFor = c.KeepFor
 	}
+	if c.RequireOrders != "" {
+		s.RequireOrders = c.RequireOrders
+	}
 	return s
 }
 
@@ -62,6 +76,9 @@ func (s Settings) Full() Settings {
 	if s.KeepFor == 0 {
 		s.KeepFor = KeepFor
 	}
+	if s.RequireOrders == "" {
+		s.RequireOrders = Off
+	}
 	return s
 }
 
@@ -70,6 +87,8 @@ func (s Settings) Check() error {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	full := s.Full()
 	switch {
+	case full.RequireOrders != On && full.RequireOrders != Off:
+		return errors.New("orders are required or not: on or off")
 	case s.Beat < 0 || s.Grace < 0:
 		return errors.New("beat and grace are above 0")
 	case s.KeepJobs < 0 || s.KeepJobs > MostKept:

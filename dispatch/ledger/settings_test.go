@@ -16,7 +16,7 @@ func set(beat, grace int64) ledger.Command {
 
 func TestSettingsAreKeptOneByOneAndSurviveASnapshot(t *testing.T) {
 	l := newLog(t)
-	if s := l.Settings(); s != (ledger.Settings{}) || s.Full() != (ledger.Settings{Beat: 1000, Grace: 3000, KeepJobs: ledger.KeepFinished, KeepFor: ledger.KeepFor}) {
+	if s := l.Settings(); s != (ledger.Settings{}) || s.Full() != (ledger.Settings{Beat: 1000, Grace: 3000, KeepJobs: ledger.KeepFinished, KeepFor: ledger.KeepFor, RequireOrders: ledger.Off}) {
 		t.Fatalf("%+v", s)
 	}
 	before := encode(t, l.State)

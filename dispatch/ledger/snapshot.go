@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"covey/dispatch/ledger/act"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -38,6 +39,8 @@ type snapshot struct {
 	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are
 	Dialect     int               `cbor:"20,keyasint,omitempty"`
 	NextState
+
+	Spent []act.Signer `cbor:"21,keyasint,omitempty"`
 }
 
 type jobSnapshot struct {
@@ -68,6 +71,7 @@ func (s *State) Encode() ([]byte, error) {
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect, NextState: s.next,
 		Members: slices.Collect(s.Members()), Gone: s.finished.gone.ids, GoneFor: s.finished.gone.reasons(),
+		Spent: s.spent.Pack(),
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
@@ -135,7 +139,7 @@ func DecodeState(b []byte) (*State, error) {
 	if len(s.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
 	}
-	if err := errors.Join(s.chain.restore(&in), s.roster.restore(&in), s.restoreJobs(&in)); err != nil {
+	if err := errors.Join(s.chain.restore(&in), s.roster.restore(&in), s.spent.Restore(in.Spent), s.restoreJobs(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
 	return s, nil
@@ -156,6 +160,9 @@ func (r *roster) restore(in *snapshot) error {
 		m := in.Members[i]
 		if m.Entry.Peer <= last {
 			return errors.New("members are not in order")
+		}
+		if len(m.Grants) > maxGrants {
+			return errors.New("a member has its roles from too many")
 		}
 		last = m.Entry.Peer
 		r.members[last] = &m

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"covey/dispatch/ledger/act"
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -33,6 +35,8 @@ type State struct {
 
 	owners owners
 	chain  chain
+	spent  act.Spent
+	verify admission.VerifyFunc // how signatures are checked; nil: they are not
 
 	names   names
 	waiters waiters
@@ -50,6 +54,9 @@ func NewState() *State {
 		waiters:  waiters{},
 	}
 }
+
+// SetVerify has what people signed be checked from the next entry on; nil takes all for good.
+func (s *State) SetVerify(f admission.VerifyFunc) { s.verify = f }
 
 // Index is the index of the last entry applied.
 func (s *State) Index() uint64 { return s.index }
@@ -100,6 +107,23 @@ func (s *State) Jobs() iter.Seq[*JobRecord] {
 			}
 		}
 	}
+}
+
+// OrderedBy yields the jobs that a peer's key ordered and that are not over, in order of acceptance.
+func (s *State) OrderedBy(peer taskstate.PeerID) iter.Seq[*JobRecord] {
+	return func(yield func(*JobRecord) bool) {
+		for _, j := range s.order {
+			if !j.over && j.OrderedBy() == peer && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// void tells whether the key that ordered a job was revoked.
+func (s *State) void(j *JobRecord) bool {
+	m := s.roster.members[j.OrderedBy()]
+	return m != nil && m.Revoked
 }
 
 // FindJobs finds what a person means: the job of that id; else the jobs of that name, newest first;
@@ -183,16 +207,16 @@ func (s *State) Invites() []InviteRecord {
 	return out
 }
 
-// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all
-// of them, so that the time it takes tells nothing.
-func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
+// InviteByKey finds an invite by its key (admission.TicketKey). It looks at all of them, so that the
+// time it takes tells nothing.
+func (s *State) InviteByKey(key []byte) (InviteRecord, bool) {
 	var found *InviteRecord
 	for _, r := range s.roster.invites {
-		if bytes.Equal(r.Secret, hash) && (found == nil || r.ID < found.ID) {
+		if bytes.Equal(r.Secret, key) && (found == nil || r.ID < found.ID) {
 			found = r
 		}
 	}
-	if found == nil || len(hash) == 0 {
+	if found == nil || len(key) == 0 {
 		return InviteRecord{}, false
 	}
 	return *found, true

@@ -119,16 +119,16 @@ func TestInvitesAreListedAndFoundAsTheyWereMade(t *testing.T) {
 	if !slices.Equal(ids, []string{"z", "a", "b", "m"}) {
 		t.Errorf("the oldest first, of one moment by id: %v", ids)
 	}
-	if r, ok := l.InviteBySecret([]byte("hash of m")); !ok || r.ID != "m" {
+	if r, ok := l.InviteByKey([]byte("hash of m")); !ok || r.ID != "m" {
 		t.Errorf("found %+v, %t", r, ok)
 	}
 	for _, hash := range [][]byte{nil, {}, []byte("hash of ")} {
-		if r, ok := l.InviteBySecret(hash); ok {
+		if r, ok := l.InviteByKey(hash); ok {
 			t.Errorf("%q finds %+v", hash, r)
 		}
 	}
 	l.must(ledger.Command{Invite: &ledger.Invite{ID: "c", Secret: []byte("hash of m"), Expires: 5000}})
-	if r, _ := l.InviteBySecret([]byte("hash of m")); r.ID != "c" {
+	if r, _ := l.InviteByKey([]byte("hash of m")); r.ID != "c" {
 		t.Errorf("of two with one secret every peer must find the same: %s", r.ID)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"covey/p2p/starts"
 	"covey/p2p/wire"
 	"covey/taskstate"
+	"covey/trust/policy"
 )
 
 // Protocol is the stream protocol of a session.
@@ -76,6 +77,9 @@ type Offer struct {
 	Addrs     []string            `cbor:"6,keyasint,omitempty"` // IP addresses under which it can be reached
 	Trouble   string              `cbor:"7,keyasint,omitempty"` // why this peer takes no tasks now, for people; "" if it does
 
+	// Policy is what others may know of what this peer's owner lets run; nil: nothing is known.
+	Policy *policy.Policy `cbor:"10,keyasint,omitempty"`
+
 	TroubleCode string `cbor:"9,keyasint,omitempty"` // the same for programs, see api.Trouble; "" if there is no code for it
 }
 
@@ -125,6 +129,7 @@ const (
 	RefuseTooMany        = "too-many-registrations"
 	RefuseFenced         = "fenced"    // this incarnation was replaced by another
 	RefuseCopied         = "copied"    // another process goes by its identity
+	RefuseUnheard        = "unheard"   // too few say what they remember of it
 	RefuseDialect        = "dialect"   // it reads less than the cluster speaks
 	RefuseMalformed      = "malformed" // a Hello that is too large or makes no sense
 )
@@ -155,6 +160,10 @@ type Grant struct {
 	// Version of the job these slots run: updates of services and global jobs have raised it. 0 for
 	// batch jobs.
 	Version int `cbor:"5,keyasint,omitempty"`
+	// Proof shows that Items are those the job's order was signed for: see taskstate.CheckItems.
+	Proof [][]byte `cbor:"6,keyasint,omitempty"`
+	// Forged is the worker's own, in its journal: Items were not.
+	Forged bool `cbor:"7,keyasint,omitempty"`
 }
 
 // BodyID names a job's body: a job that is updated has several, each of which never changes.

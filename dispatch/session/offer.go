@@ -41,6 +41,11 @@ func (o *Offer) Check() error {
 	case !ShortText(o.TroubleCode):
 		return fmt.Errorf("the code of the trouble is no text of at most %d bytes", MaxWord)
 	}
+	if o.Policy != nil {
+		if err := o.Policy.Check(); err != nil {
+			return err
+		}
+	}
 	for k, v := range o.Labels {
 		if k == "" || !printed(k) || !printed(v) {
 			return fmt.Errorf("label %.40q: key and value are printable texts of at most %d bytes", k, MaxWord)

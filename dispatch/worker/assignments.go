@@ -207,7 +207,7 @@ func (c *Core) granted(a *session.Assignments) error {
 // hold takes on what is new of one grant, and returns what is forbidden here.
 func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) {
 	j := c.bodies.of[g.Body()]
-	fresh := session.Grant{Job: g.Job, Index: g.Index, Version: g.Version}
+	fresh := session.Grant{Job: g.Job, Index: g.Index, Version: g.Version, Forged: g.Forged || !g.Proven(j.job)}
 	n := -1
 	for id := range g.Tasks() {
 		n++
@@ -224,7 +224,7 @@ func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) 
 			item = g.Items[n]
 		}
 		h := c.held.add(id, j, f, g.Index, item, c.now)
-		h.pass = c.stream.pass
+		h.pass, h.forged = c.stream.pass, fresh.Forged
 		f.tasks = append(f.tasks, h)
 		fresh.Add(id, item, len(g.Items) > 0)
 	}

@@ -15,7 +15,8 @@ type bodies struct {
 	idleBytes int
 }
 
-// keep remembers a body. Jobs are immutable: what is known stays.
+// keep remembers a body. Jobs are immutable: what is known stays, but for a body whose order was
+// signed later. It takes the place of the one before for whatever has not been started.
 func (b *bodies) keep(j *taskstate.Job) *heldJob {
 	id := session.BodyOf(j)
 	h := b.of[id]
@@ -24,8 +25,21 @@ func (b *bodies) keep(j *taskstate.Job) *heldJob {
 		b.of[id] = h
 		b.idle++
 		b.idleBytes += h.size()
+	} else if newer(j.Order, h.job.Order) {
+		if h.frames == 0 {
+			b.idleBytes -= h.size()
+		}
+		h.job, h.renewed = j, true
+		if h.frames == 0 {
+			b.idleBytes += h.size()
+		}
 	}
 	return h
+}
+
+// newer tells whether an order was signed after another one, or where there was none.
+func newer(o, than *taskstate.Order) bool {
+	return o != nil && (than == nil || o.At > than.At)
 }
 
 // lacks keeps the bodies of a frame, and tells whether one is missing that was dropped to stay

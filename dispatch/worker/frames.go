@@ -30,8 +30,8 @@ func (fs *frames) write(t *journal.Txn) {
 	for _, f := range fs.fresh {
 		t.Frames = append(t.Frames, f.record)
 		for _, j := range f.jobs {
-			if !j.onDisk {
-				j.onDisk = true
+			if !j.onDisk || j.renewed {
+				j.onDisk, j.renewed = true, false
 				t.Jobs = append(t.Jobs, j.job)
 			}
 		}

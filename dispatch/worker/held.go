@@ -41,6 +41,7 @@ type heldTask struct {
 	end      uint64    // number of the batch on disk that tells its end
 	lastSaid uint64    // number of the batch on disk that tells its newest status
 	item     string
+	forged   bool             // the item is not proven to be what was signed
 	status   taskstate.Status // newest
 	durable  taskstate.Status // newest that is in the journal
 }
@@ -59,9 +60,13 @@ func (h *heldTask) said(s taskstate.Status, n uint64) {
 
 // launch is what a runner needs to run it on this peer.
 func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
-	return taskstate.Launch{
+	l := taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(self),
 	}
+	if h.forged {
+		l.Unproven = taskstate.ErrItems.Error()
+	}
+	return l
 }
 
 // relaunch is launch after a restart, with what the journal knows of the life before.
@@ -95,6 +100,7 @@ type heldJob struct {
 	job     *taskstate.Job
 	frames  int
 	onDisk  bool
+	renewed bool    // the one on disk has an older order
 	staging staging // of its inputs
 	message string  // how far they are, for people
 }
@@ -102,12 +108,15 @@ type heldJob struct {
 // instant tasks promise and need nothing, so nothing can make them wait. Work that must not run twice takes
 // its turn all the same: it is marked as begun only when it is.
 func (j *heldJob) instant() bool {
-	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait && len(j.job.Inputs) == 0
+	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait && !j.job.Prepares()
 }
 
 // size estimates the bytes of a body: what can be large in one.
 func (j *heldJob) size() int {
 	n := 256
+	if s := j.job.Secrets; s != nil {
+		n += len(s.Sealed)
+	}
 	if p := j.job.Run.Process; p != nil {
 		n += len(p.Script)
 		for _, a := range p.Command {

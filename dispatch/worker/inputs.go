@@ -5,8 +5,8 @@ import (
 	"covey/taskstate"
 )
 
-// Tasks of a job with inputs wait for these without a slot: others pass them. The inputs are asked
-// for once for all tasks of a job body, by Stage, and whoever brings them says with Staged how far
+// Tasks of a job with inputs, or with secrets, wait for these without a slot: others pass them. They
+// are asked for once for all tasks of a job body, by Stage, and whoever brings them says with Staged how far
 // they are.
 //
 // That a task is being prepared is told, and promises more than it says: a task whose newest status
@@ -41,7 +41,7 @@ const (
 )
 
 // ready tells whether tasks of the job have what they need.
-func (j *heldJob) ready() bool { return j.staging == staged || len(j.job.Inputs) == 0 }
+func (j *heldJob) ready() bool { return j.staging == staged || !j.job.Prepares() }
 
 // prepared tells whether a task may start as far as its inputs go.
 func (h *heldTask) prepared() bool {

@@ -115,7 +115,7 @@ func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
 				c.held.order++
 				continue
 			}
-			c.held.add(id, j, f, g.Index, item, time.UnixMilli(r.At))
+			c.held.add(id, j, f, g.Index, item, time.UnixMilli(r.At)).forged = g.Forged
 		}
 	}
 	if f.left > 0 {

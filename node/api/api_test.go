@@ -77,8 +77,8 @@ func TestEveryCallReachesItsMethodWithItsArguments(t *testing.T) {
 	if _, err := c.Invites(ctx); err != nil {
 		t.Error(err)
 	}
-	err := errors.Join(c.Revoke(ctx, "t"), c.Remove(ctx, "p/q"), c.Leave(ctx), c.Down(ctx), c.Block(ctx, api.Block{Peers: []string{"b"}}))
-	if want := []string{"revoke t", "remove p/q", "leave", "down", "block b"}; err != nil || !slices.Equal(b.said, want) {
+	err := errors.Join(c.Revoke(ctx, "t"), c.Remove(ctx, "p/q", api.Removal{}), c.Remove(ctx, "p", api.Removal{Revoke: true}), c.Leave(ctx), c.Down(ctx), c.Block(ctx, api.Block{Peers: []string{"b"}}))
+	if want := []string{"revoke t", "remove p/q", "remove p and its key", "leave", "down", "block b"}; err != nil || !slices.Equal(b.said, want) {
 		t.Errorf("orders came as %q, %v; want %q", b.said, err, want)
 	}
 }

@@ -13,6 +13,7 @@ type Backend interface {
 	PeerBackend
 	PeerKeeper
 	SettingsBackend
+	TrustBackend
 	FileBackend
 	AdminBackend
 }
@@ -53,7 +54,9 @@ type AdminBackend interface {
 	Invite(ctx context.Context, r TicketRequest) (Ticket, error)
 	Invites(ctx context.Context) (Invites, error)
 	Revoke(ctx context.Context, id string) error
-	Remove(ctx context.Context, peer string) error
+	Remove(ctx context.Context, peer string, how Removal) error
+	// OrderedBy lists the jobs that a peer's key ordered and that are not over.
+	OrderedBy(ctx context.Context, peer string) (Ordered, error)
 	Leave(ctx context.Context) error
 	// Thaw ends a freeze of replacement: the peers that have vanished are really gone.
 	Thaw(ctx context.Context) (Thawed, error)

@@ -13,6 +13,8 @@ type ChangeBackend interface {
 	// Preview tells where the tasks of a job would go if it were submitted now, and what that
 	// changes if it is an update.
 	Preview(ctx context.Context, s Submit) (Preview, error)
+	// Renew has this peer sign a job anew, so that it may go on starting tasks.
+	Renew(ctx context.Context, id string) (Submitted, error)
 	// Scale gives a service another count.
 	Scale(ctx context.Context, id string, r Scale) (Submitted, error)
 	// Rollout pauses, continues or turns back the update of a service or global job.
@@ -43,8 +45,17 @@ type Preview struct {
 	Waiting int                `json:"waiting"`           // tasks that no peer could take now
 	Reason  string             `json:"reason,omitempty"`  // why
 	Refused []Refusal          `json:"refused,omitempty"` // the same, counted
+	Owners  []Answer           `json:"owners"`            // what the owner of each peer that takes tasks says
 	Notes   []string           `json:"notes,omitempty"`   // what else decides about its start
 	AsOf    time.Time          `json:"as_of"`
+}
+
+// Answer is whether a peer's owner lets a job in.
+type Answer struct {
+	Peer     string `json:"peer"`
+	PeerName string `json:"peer_name"`
+	Allowed  bool   `json:"allowed"`
+	Reason   string `json:"reason,omitempty"` // why not
 }
 
 // Place is a peer that would get tasks.
@@ -143,31 +154,32 @@ type Predecessor struct {
 	State string `json:"state,omitempty"` // "" if the job is not known any more
 }
 
-func changeRoutes(mux *http.ServeMux, b Backend) {
+func changeRoutes(x *routes, b Backend) {
 	submit, preview, tasks, all := post(b.Submit), post(b.Preview), getID(b.Tasks), getID(b.AllTasks)
-	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+	x.on(hand, "POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("dry_run") == "1" {
 			preview(w, r)
 			return
 		}
 		submit(w, r)
 	})
-	mux.HandleFunc("GET /v1/jobs/{id}/tasks", func(w http.ResponseWriter, r *http.Request) {
+	x.on(know, "GET /v1/jobs/{id}/tasks", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("all") == "1" {
 			all(w, r)
 			return
 		}
 		tasks(w, r)
 	})
-	mux.HandleFunc("POST /v1/jobs/{id}/scale", postID(b.Scale))
-	mux.HandleFunc("POST /v1/jobs/{id}/rollout", postID(b.Rollout))
-	mux.HandleFunc("POST /v1/jobs/{id}/retry", getID(b.Retry))
-	mux.HandleFunc("POST /v1/jobs/{id}/pin", func(w http.ResponseWriter, r *http.Request) {
+	x.on(change, "POST /v1/jobs/{id}/renew", getID(b.Renew))
+	x.on(change, "POST /v1/jobs/{id}/scale", postID(b.Scale))
+	x.on(change, "POST /v1/jobs/{id}/rollout", postID(b.Rollout))
+	x.on(change, "POST /v1/jobs/{id}/retry", getID(b.Retry))
+	x.on(change, "POST /v1/jobs/{id}/pin", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Pin(r.Context(), r.PathValue("id"), r.URL.Query().Get("not") == "1")
 		answer(w, v, err)
 	})
-	mux.HandleFunc("POST /v1/jobs/{id}/trigger", getID(b.Trigger))
-	mux.HandleFunc("POST /v1/jobs/{id}/rebalance", func(w http.ResponseWriter, r *http.Request) {
+	x.on(change, "POST /v1/jobs/{id}/trigger", getID(b.Trigger))
+	x.on(change, "POST /v1/jobs/{id}/rebalance", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Rebalance(r.Context(), r.PathValue("id"), r.URL.Query().Get("dry_run") == "1")
 		answer(w, v, err)
 	})
@@ -176,6 +188,11 @@ func changeRoutes(mux *http.ServeMux, b Backend) {
 // Preview tells what would become of a job now.
 func (c *Client) Preview(ctx context.Context, s Submit) (Preview, error) {
 	return call[Preview](ctx, c, http.MethodPost, "/v1/jobs?dry_run=1", s)
+}
+
+// Renew has the peer sign a job anew, so that it may go on starting tasks.
+func (c *Client) Renew(ctx context.Context, id string) (Submitted, error) {
+	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/renew"), nil)
 }
 
 // Scale gives a service another count.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,10 +21,18 @@ import (
 type Client struct {
 	http   *http.Client
 	socket string
+	token  string // path of the file with the token
 }
 
 // dialTimeout bounds connecting to a socket on this machine.
 const dialTimeout = 2 * time.Second
+
+// Of asks the peer with this data folder. Nothing is dialled yet.
+func Of(data string) *Client {
+	c := NewClient(SocketPath(data))
+	c.token = TokenPath(data)
+	return c
+}
 
 // NewClient asks the peer that listens on socket. Nothing is dialled yet.
 func NewClient(socket string) *Client {
@@ -38,7 +47,7 @@ func NewClient(socket string) *Client {
 		MaxIdleConnsPerHost: 64,
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no call becomes another one
-	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket}
+	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket, token: TokenPath(filepath.Dir(socket))}
 }
 
 // Close drops idle connections.
@@ -61,6 +70,9 @@ func (c *Client) send(ctx context.Context, method, path string, r io.Reader) (*h
 	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path, r)
 	if err != nil {
 		return nil, err
+	}
+	if token := readToken(c.token); token != "" { // another one after each start of the peer
+		req.Header.Set("Authorization", bearer+token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -281,9 +293,18 @@ func (c *Client) Revoke(ctx context.Context, id string) error {
 }
 
 // Remove ends a peer's membership.
-func (c *Client) Remove(ctx context.Context, peer string) error {
-	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/peers/"+segment(peer), nil)
+func (c *Client) Remove(ctx context.Context, peer string, how Removal) error {
+	path := "/v1/peers/" + segment(peer)
+	if how.Revoke {
+		path += "?revoke=true"
+	}
+	_, err := call[struct{}](ctx, c, http.MethodDelete, path, nil)
 	return err
+}
+
+// OrderedBy lists the jobs that a peer's key ordered and that are not over.
+func (c *Client) OrderedBy(ctx context.Context, peer string) (Ordered, error) {
+	return call[Ordered](ctx, c, http.MethodGet, "/v1/peers/"+segment(peer)+"/ordered", nil)
 }
 
 // Thaw ends a freeze of replacement.

@@ -2,10 +2,7 @@
 
 package api
 
-import (
-	"context"
-	"net/http"
-)
+import "context"
 
 // Note is a line of text about the cluster, for tests of upgrades.
 type Note struct {
@@ -17,8 +14,8 @@ type NoteBackend interface {
 	Note(ctx context.Context, n Note) (Note, error)
 }
 
-func nextRoutes(mux *http.ServeMux, b Backend) {
+func nextRoutes(x *routes, b Backend) {
 	if b, ok := b.(NoteBackend); ok {
-		mux.HandleFunc("POST /v1/note", post(b.Note))
+		x.on(administer, "POST /v1/note", post(b.Note))
 	}
 }

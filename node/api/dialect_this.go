@@ -2,7 +2,5 @@
 
 package api
 
-import "net/http"
-
 // nextRoutes are what peers of the next dialect answer besides: nothing yet.
-func nextRoutes(*http.ServeMux, Backend) {}
+func nextRoutes(*routes, Backend) {}

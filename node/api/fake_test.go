@@ -43,10 +43,19 @@ func (f *fake) Invites(context.Context) (api.Invites, error)         { return ap
 func (f *fake) Invite(_ context.Context, r api.TicketRequest) (api.Ticket, error) {
 	return api.Ticket{ID: "t", Secret: r.Roles[0]}, f.err
 }
-func (f *fake) Revoke(_ context.Context, id string) error   { return f.note("revoke " + id) }
-func (f *fake) Remove(_ context.Context, peer string) error { return f.note("remove " + peer) }
-func (f *fake) Leave(context.Context) error                 { return f.note("leave") }
-func (f *fake) Down(context.Context) error                  { return f.note("down") }
+func (f *fake) Revoke(_ context.Context, id string) error { return f.note("revoke " + id) }
+func (f *fake) Remove(_ context.Context, peer string, how api.Removal) error {
+	if how.Revoke {
+		peer += " and its key"
+	}
+	return f.note("remove " + peer)
+}
+
+func (f *fake) OrderedBy(_ context.Context, peer string) (api.Ordered, error) {
+	return api.Ordered{Peer: peer}, f.note("ordered by " + peer)
+}
+func (f *fake) Leave(context.Context) error { return f.note("leave") }
+func (f *fake) Down(context.Context) error  { return f.note("down") }
 func (f *fake) PlanRecover(context.Context) (api.RecoverPlan, error) {
 	return api.RecoverPlan{From: api.Copy{Index: 7}}, f.err
 }
@@ -81,7 +90,7 @@ func serve(t *testing.T, b api.Backend) (*api.Client, *http.Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: api.NewHandler(b)}
+	srv := &http.Server{Handler: api.NewHandler(b, nil)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

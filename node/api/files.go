@@ -116,18 +116,18 @@ type JobFiles struct {
 	Why    string `json:"why,omitempty"`    // fewer copies than there are to be
 }
 
-func fileRoutes(mux *http.ServeMux, b FileBackend) {
-	mux.HandleFunc("GET /v1/store", get(b.StoreUsage))
-	mux.HandleFunc("POST /v1/files/have", post(b.HaveBlobs))
-	mux.HandleFunc("PUT /v1/files", func(w http.ResponseWriter, r *http.Request) {
+func fileRoutes(x *routes, b FileBackend) {
+	x.on(fetch, "GET /v1/store", get(b.StoreUsage))
+	x.on(fetch, "POST /v1/files/have", post(b.HaveBlobs))
+	x.on(hand, "PUT /v1/files", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.PutFiles(r.Context(), NewPutReader(r.Body))
 		answer(w, v, err)
 	})
-	mux.HandleFunc("DELETE /v1/files", func(w http.ResponseWriter, r *http.Request) {
+	x.on(hand, "DELETE /v1/files", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Unput(r.Context(), r.URL.Query().Get("ref"))
 		answer(w, v, err)
 	})
-	mux.HandleFunc("POST /v1/files/get", func(w http.ResponseWriter, r *http.Request) {
+	x.on(fetch, "POST /v1/files/get", func(w http.ResponseWriter, r *http.Request) {
 		q, err := body[GetFiles](w, r)
 		if err != nil {
 			fail(w, err)

@@ -68,7 +68,7 @@ func TestASocketWhereOthersCouldPutOneIsNeitherOpenedNorAsked(t *testing.T) {
 			}
 			t.Errorf("%s: listens there: %v", what, err)
 		}
-		if _, err := api.NewClient(api.SocketPath(data)).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
+		if _, err := api.Of(data).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
 			t.Errorf("%s: asked: %v", what, err)
 		}
 		if err := os.RemoveAll(sockets); err != nil {

@@ -69,12 +69,12 @@ type Draining struct {
 	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
 }
 
-func peerRoutes(mux *http.ServeMux, b PeerKeeper) {
-	mux.HandleFunc("GET /v1/peers/{id}", getID(b.Peer))
-	mux.HandleFunc("POST /v1/peers/{id}/availability", postID(b.SetAvailability))
-	mux.HandleFunc("POST /v1/peers/{id}/labels", postID(b.SetLabels))
-	mux.HandleFunc("POST /v1/peers/{id}/roles", postID(b.SetRoles))
-	mux.HandleFunc("GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
+func peerRoutes(x *routes, b PeerKeeper) {
+	x.on(know, "GET /v1/peers/{id}", getID(b.Peer))
+	x.on(administer, "POST /v1/peers/{id}/availability", postID(b.SetAvailability))
+	x.on(administer, "POST /v1/peers/{id}/labels", postID(b.SetLabels))
+	x.on(administer, "POST /v1/peers/{id}/roles", postID(b.SetRoles))
+	x.on(know, "GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
 		l := newLines[Draining](w)
 		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
 	})

@@ -14,44 +14,52 @@ import (
 // MaxBody caps a request's body in bytes: the largest job, and room for JSON's overhead.
 const MaxBody = 4 << 20
 
-// NewHandler serves b. It holds no state of its own.
-func NewHandler(b Backend) http.Handler {
+// NewHandler serves b to those whom the gate lets in; nil: to everybody. It holds no state of its
+// own.
+func NewHandler(b Backend, g *Gate) http.Handler {
+	if g == nil {
+		g = &Gate{}
+	}
 	s := &server{b: b}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", get(b.Status))
-	mux.HandleFunc("GET /v1/stats", get(b.Stats))
-	mux.HandleFunc("GET /v1/peers", get(b.Peers))
-	peerRoutes(mux, b)
-	settingsRoutes(mux, b)
-	fileRoutes(mux, b)
-	mux.HandleFunc("GET /v1/jobs", get(b.Jobs))
-	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
-	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
-	mux.HandleFunc("GET /v1/jobs/{id}/file", getID(b.JobFile))
-	mux.HandleFunc("GET /v1/explain/{id}", getID(b.Explain))
-	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(cancelled(b)))
-	changeRoutes(mux, b)
-	mux.HandleFunc("POST /v1/tickets", post(b.Invite))
-	mux.HandleFunc("DELETE /v1/tickets/{id}", doID(b.Revoke))
-	mux.HandleFunc("DELETE /v1/peers/{id}", doID(b.Remove))
-	mux.HandleFunc("POST /v1/thaw", get(b.Thaw))
-	mux.HandleFunc("POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
-	mux.HandleFunc("POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
-	mux.HandleFunc("GET /v1/recover", get(b.PlanRecover))
-	mux.HandleFunc("POST /v1/recover", post(b.Recover))
-	mux.HandleFunc("POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
+	x := &routes{mux: http.NewServeMux(), gate: g, b: b}
+	x.on(know, "GET /v1/status", get(b.Status))
+	x.on(know, "GET /v1/stats", get(b.Stats))
+	x.on(know, "GET /v1/peers", get(b.Peers))
+	peerRoutes(x, b)
+	settingsRoutes(x, b)
+	trustRoutes(x, b)
+	fileRoutes(x, b)
+	x.on(know, "GET /v1/jobs", get(b.Jobs))
+	x.on(administer, "GET /v1/tickets", get(b.Invites))
+	x.on(read, "GET /v1/jobs/{id}", getID(b.Job))
+	x.on(read, "GET /v1/jobs/{id}/file", getID(b.JobFile))
+	x.on(read, "GET /v1/explain/{id}", getID(b.Explain))
+	x.on(change, "POST /v1/jobs/{id}/cancel", getID(cancelled(b)))
+	changeRoutes(x, b)
+	x.on(administer, "POST /v1/tickets", post(b.Invite))
+	x.on(administer, "DELETE /v1/tickets/{id}", doID(b.Revoke))
+	x.on(administer, "DELETE /v1/peers/{id}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, b.Remove(r.Context(), r.PathValue("id"), Removal{Revoke: r.URL.Query().Get("revoke") == "true"}))
+	})
+	x.on(administer, "GET /v1/peers/{id}/ordered", getID(b.OrderedBy))
+	x.on(administer, "POST /v1/thaw", get(b.Thaw))
+	x.on(administer, "POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
+	x.on(administer, "POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
+	x.on(administer, "GET /v1/recover", get(b.PlanRecover))
+	x.on(administer, "POST /v1/recover", post(b.Recover))
+	x.on(administer, "POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
 		return struct{}{}, b.Block(ctx, r)
 	}))
-	mux.HandleFunc("GET /v1/jobs/{id}/follow", s.follow)
-	mux.HandleFunc("GET /v1/jobs/{id}/logs", s.logs)
-	mux.HandleFunc("GET /v1/jobs/{id}/files", s.jobFiles)
-	mux.HandleFunc("POST /v1/jobs/{id}/stdin", s.stdin)
-	mux.HandleFunc("GET /v1/watch", s.watch)
-	nextRoutes(mux, b)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	x.on(know, "GET /v1/jobs/{id}/follow", s.follow)
+	x.on(read, "GET /v1/jobs/{id}/logs", s.logs)
+	x.on(read, "GET /v1/jobs/{id}/files", s.jobFiles)
+	x.on(change, "POST /v1/jobs/{id}/stdin", s.stdin)
+	x.on(know, "GET /v1/watch", s.watch)
+	nextRoutes(x, b)
+	x.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, Errorf(NotFound, "no such call: %s %s (is this `peer` of another version than the daemon? see `peer version`)", r.Method, r.URL.Path))
 	})
-	return mux
+	return x.mux
 }
 
 type server struct{ b Backend }
@@ -134,6 +142,9 @@ type errorBody struct {
 
 func fail(w http.ResponseWriter, err error) {
 	e := AsError(err)
+	if o, ok := w.(*outcome); ok {
+		o.failed(e)
+	}
 	status := http.StatusInternalServerError
 	if c, ok := codes[e.Code]; ok {
 		status = c.http

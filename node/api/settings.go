@@ -20,6 +20,8 @@ type Settings struct {
 
 	KeepJobs int     `json:"keep_jobs,omitempty"` // jobs that are over and remembered, at most
 	KeepFor  float64 `json:"keep_for,omitempty"`  // seconds for which they are
+
+	RequireOrders string `json:"require_orders,omitempty"` // "on" or "off": whether jobs and acts that nobody signed are refused
 }
 
 // SettingsAnswer answers GET and POST /v1/settings.
@@ -28,9 +30,9 @@ type SettingsAnswer struct {
 	AsOf     time.Time `json:"as_of"`
 }
 
-func settingsRoutes(mux *http.ServeMux, b SettingsBackend) {
-	mux.HandleFunc("GET /v1/settings", get(b.Settings))
-	mux.HandleFunc("POST /v1/settings", post(b.Set))
+func settingsRoutes(x *routes, b SettingsBackend) {
+	x.on(know, "GET /v1/settings", get(b.Settings))
+	x.on(administer, "POST /v1/settings", post(b.Set))
 }
 
 // Settings tells what holds for the whole cluster.

@@ -59,8 +59,8 @@ func checkFolder(path string) error {
 	return nil
 }
 
-// Listen opens the socket for its owner alone. The caller holds the data folder's lock, so that a
-// socket file that is there is a left-over and is replaced.
+// Listen opens the socket for its owner, and tasks that its owner gave users of their own. The caller
+// holds the data folder's lock, so that a socket file that is there is a left-over and is replaced.
 func Listen(path string) (net.Listener, error) {
 	if dir := filepath.Dir(path); strings.HasPrefix(filepath.Base(dir), ownFolder) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
@@ -77,7 +77,11 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := os.FileMode(0o600)
+	if os.Geteuid() == 0 && !strings.HasPrefix(filepath.Base(filepath.Dir(path)), ownFolder) {
+		mode = 0o666 // tasks are other users then, and are shown the socket of a folder only root passes; Gate refuses others
+	}
+	if err := os.Chmod(path, mode); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("restrict %s to its owner: %w", path, err)
 	}

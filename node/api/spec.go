@@ -26,6 +26,7 @@ type Spec struct {
 	Others      map[string]int64 `json:"others,omitempty"`
 	Constraints []string         `json:"constraints,omitempty"`
 	Inputs      []string         `json:"inputs,omitempty"`  // what its tasks find in their folders, by name
+	Secrets     []string         `json:"secrets,omitempty"` // names
 	Outputs     []string         `json:"outputs,omitempty"` // which files of its tasks are kept
 	Copies      int              `json:"copies,omitempty"`  // so often, or only what they print if it names no files
 	Stdin       bool             `json:"stdin,omitempty"`   // it reads what the command that submitted it read
@@ -57,6 +58,9 @@ func (s *Spec) Sentence() string {
 	}
 	if len(s.Env) > 0 {
 		text += "; sets " + strings.Join(s.Env, ", ")
+	}
+	if len(s.Secrets) > 0 {
+		text += "; with the secrets " + strings.Join(s.Secrets, ", ")
 	}
 	switch {
 	case len(s.Outputs) > 0:

@@ -33,6 +33,10 @@ type Peer struct {
 
 	Troubles []Trouble `json:"troubles,omitempty"` // everything that is known to be wrong with it, ordered by code
 
+	// Holds is what it can keep from tasks, as a trial at its start showed: nnp (programs gain no
+	// privileges), hide (its data folder), uid (users of their own), landlock, fs (others' files), net.
+	Holds []string `json:"holds,omitempty"`
+
 	OS         string            `json:"os"` // "" until it had a session with this coordinator
 	Arch       string            `json:"arch"`
 	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
@@ -64,6 +68,8 @@ const (
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike
 	TroubleStartsNothing = "starts-nothing"  // it has room for what it was given and does not start it
+	TroubleAuditStops    = "audit-stopped"   // its log of what it did in others' names is not written: its disk takes nothing
+	TroubleExposed       = "exposed"         // its tasks reach its key: whoever may submit there owns it
 	TroubleLogLost       = "log-lost"        // its log of decisions, as a voter, is gone, damaged or older than what it acknowledged
 )
 
@@ -114,10 +120,19 @@ type Job struct {
 
 	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125
 
+	Order *Order `json:"order,omitempty"` // who signed it; none in jobs of before there were orders
+
 	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are
 	// counted as what they were when last heard of.
 	Unreachable []Away `json:"unreachable,omitempty"`
 	Pace        *Pace  `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
+}
+
+// Order is what a job is run on: somebody's signature.
+type Order struct {
+	By     string    `json:"by"` // the peer whose key it is
+	Signed time.Time `json:"signed"`
+	Until  time.Time `json:"until"` // nothing of the job starts later
 }
 
 // Away is a peer that cannot be reached, and what it has of a job.
@@ -244,6 +259,9 @@ type Event struct {
 // brings one.
 type Submit struct {
 	Job taskstate.Job `json:"job"`
+	// Secrets are the values of the job's secrets by name. The peer that is asked seals them, and
+	// keeps them in no other form.
+	Secrets map[string][]byte `json:"secrets,omitempty"`
 }
 
 // Submitted answers POST /v1/jobs. Held means: journaled here, no coordinator has accepted it yet;
@@ -258,6 +276,8 @@ type Submitted struct {
 	Updated bool               `json:"updated,omitempty"`
 	Version int                `json:"version,omitempty"`
 	Changes []taskstate.Change `json:"changes,omitempty"`
+
+	OrderUntil *time.Time `json:"order_until,omitempty"` // of a renewed job: until then it starts tasks
 }
 
 // LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or
@@ -348,6 +368,10 @@ type Status struct {
 	Warnings    []string  `json:"warnings,omitempty"`
 	Troubles    []Trouble `json:"troubles,omitempty"` // what is wrong with this peer, for programs; each is among the warnings, too
 	AsOf        time.Time `json:"as_of"`
+
+	// Untrusted are, while this machine lets nobody in and so runs nothing, the keys of
+	// administrators: for `peer trust add`.
+	Untrusted []TrustKey `json:"untrusted,omitempty"`
 }
 
 // Stats answers GET /v1/stats: what this peer costs and holds, for `peer bench`.
@@ -364,4 +388,23 @@ type Stats struct {
 type Block struct {
 	Peers []string `json:"peers"`
 	Rate  int64    `json:"rate,omitempty"` // bytes per second; 0: as much as they can
+}
+
+// Removal is how a peer is removed.
+type Removal struct {
+	Revoke bool // its key counts for nothing any more: what it ordered ends
+}
+
+// Ordered is what a peer's key ordered and is not over.
+type Ordered struct {
+	Peer string       `json:"peer"`
+	Jobs []OrderedJob `json:"jobs"`
+}
+
+// OrderedJob is one job of Ordered.
+type OrderedJob struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	Type string `json:"type"`
+	Run  bool   `json:"run,omitempty"` // of a schedule, whose order it has
 }

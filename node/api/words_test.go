@@ -42,7 +42,7 @@ func TestAnIDReachesItsCallHoweverItIsSpelt(t *testing.T) {
 		ok(c.Logs(ctx, id, api.LogQuery{}, func(api.LogChunk) error { return nil }))
 		cancelled, err := c.Cancel(ctx, id)
 		ok(err)
-		ok(c.Remove(ctx, id))
+		ok(c.Remove(ctx, id, api.Removal{}))
 		ok(c.Revoke(ctx, id))
 		peer, err := c.Peer(ctx, id)
 		ok(err)

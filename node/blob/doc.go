@@ -19,7 +19,8 @@
 //
 // # What a source promises
 //
-// It answers members only (Config.Admitted is asked with every question, beside the gate of p2p), and
+// It answers members only (Config.Admitted is asked with every question, beside the gate of p2p), says
+// of what is not for them (Config.May) that it is not here, and
 // gives bytes to MaxPullers streams at once; others are told that it is busy. It sends bytes as they
 // are on its disk. It keeps at most MaxRead bytes and one proof for each of them.
 //

@@ -50,7 +50,9 @@ type Copy interface {
 type ServerConfig struct {
 	// Admitted tells whether a peer is a member. nil: everybody is.
 	Admitted func(peer string) bool
-	Log      *slog.Logger
+	// May tells whether a peer may have a blob; of others it hears that it is not here. nil: all may.
+	May func(peer string, root piece.Root) bool
+	Log *slog.Logger
 }
 
 // Server answers other peers' questions.
@@ -65,6 +67,9 @@ type Server struct {
 func Serve(n limit.Net, shelf Shelf, cfg ServerConfig) *Server {
 	if cfg.Admitted == nil {
 		cfg.Admitted = func(string) bool { return true }
+	}
+	if cfg.May == nil {
+		cfg.May = func(string, piece.Root) bool { return true }
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -214,7 +219,7 @@ func (t *talk) have(roots [][]byte) []held {
 	out, maps := make([]held, len(roots)), 0
 	for i, r := range roots {
 		size, has := t.s.shelf.Have(piece.Root(r))
-		if has == nil || has.Have() == 0 {
+		if has == nil || has.Have() == 0 || !t.s.cfg.May(t.peer, piece.Root(r)) {
 			continue
 		}
 		if b := has.Bytes(); maps+len(b) <= maxMaps {
@@ -229,6 +234,9 @@ func (t *talk) have(roots [][]byte) []held {
 func (t *talk) open(s *span) error {
 	if root := s.root(); t.copy == nil || t.root != root {
 		t.shut()
+		if !t.s.cfg.May(t.peer, root) {
+			return errAbsent
+		}
 		c, err := t.s.shelf.Open(root)
 		if err != nil {
 			return errAbsent

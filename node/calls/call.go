@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/act"
 	"covey/node/api"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -39,7 +40,7 @@ type Call struct {
 	Thaw    *ThawCall        `cbor:"12,keyasint,omitempty"`
 	At      int64            `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
 	Nonce   []byte           `cbor:"14,keyasint,omitempty"` // so that it counts once
-	Lasts   int64            `cbor:"13,keyasint,omitempty"` // with Invite: milliseconds until it expires, by the coordinator's clock
+	Act     *act.Act         `cbor:"13,keyasint,omitempty"` // From's word for the ledger, where what it asks for goes there
 	Avail   *ledger.Avail    `cbor:"30,keyasint,omitempty"`
 	Label   *ledger.Label    `cbor:"31,keyasint,omitempty"`
 	Set     *ledger.Set      `cbor:"32,keyasint,omitempty"`
@@ -55,6 +56,15 @@ type Call struct {
 	Pin       *ledger.Pin     `cbor:"27,keyasint,omitempty"`
 	Kept      *ledger.Kept    `cbor:"28,keyasint,omitempty"`
 	NextCall
+}
+
+// Asked is the command that a call asks for and its asker signs for the ledger, if there is one.
+func (c *Call) Asked() (cmd ledger.Command, ok bool) {
+	cmd = ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Remove: c.Remove, Avail: c.Avail, Label: c.Label, Set: c.Set, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin}
+	if c.Roles != nil {
+		cmd.Admit = &ledger.Admit{Entry: admission.Entry{Peer: c.Roles.Peer, Roles: c.Roles.Roles}}
+	}
+	return cmd, cmd != ledger.Command{}
 }
 
 // JoinCall is a stranger's request, seen by the peer it dialled.
@@ -88,6 +98,8 @@ var ErrNobodyDecides = errors.New("no coordinator")
 type TriggerCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint"`
 	Run taskstate.JobID `cbor:"2,keyasint"`
+	// Order is the caller's for that run (taskstate.Job.RunNow), which follows from no schedule.
+	Order *taskstate.Order `cbor:"3,keyasint,omitempty"`
 }
 
 // RolesCall asks for other roles of an admitted peer.

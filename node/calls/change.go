@@ -27,6 +27,29 @@ func (c *Call) changes() []bool {
 	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil, c.Trigger != nil, c.Pin != nil, c.Kept != nil}
 }
 
+// Changes is the job that a call is to change, "" if it changes none that is there.
+func (c *Call) Changes() taskstate.JobID {
+	switch {
+	case c.Cancel != nil:
+		return c.Cancel.Job
+	case c.Update != nil:
+		return c.Update.Job.ID
+	case c.Renew != nil:
+		return c.Renew.Job
+	case c.Retire != nil:
+		return c.Retire.Job
+	case c.Rollout != nil:
+		return c.Rollout.Job
+	case c.Rebalance != nil:
+		return c.Rebalance.Job
+	case c.Trigger != nil:
+		return c.Trigger.Job
+	case c.Pin != nil:
+		return c.Pin.Job
+	}
+	return ""
+}
+
 // ChangesJob tells whether a call is about changing a job.
 func (c *Call) ChangesJob() bool { return slices.Contains(c.changes(), true) }
 

@@ -16,7 +16,7 @@ import (
 const (
 	maxWord       = 128                          // bytes of an id
 	MaxReason     = 1024                         // bytes
-	secretHashLen = 32                           // a SHA-256
+	ticketKeyLen  = 32                           // an ed25519 public key
 	MaxLabelValue = 128                          // bytes
 	maxLasts      = 100 * 366 * 24 * 3600 * 1000 // milliseconds that a ticket may be good: more would overflow
 )
@@ -36,6 +36,9 @@ func (c *Call) Check() *api.Error {
 	}
 	if asked != 1 {
 		return api.Errorf(api.Usage, "a call asks for one thing, this one for %d", asked)
+	}
+	if c.Act != nil && c.Act.By != c.From {
+		return api.Errorf(api.Refused, "peer %s may not ask in the name of %s", c.From, c.Act.By)
 	}
 	if err := cmp.Or(c.checkWords(), c.checkJob(), c.checkChange()); err != nil {
 		return err
@@ -93,8 +96,8 @@ func (c *Call) checkWords() *api.Error {
 	case c.Invite == nil:
 		return nil
 	}
-	if len(c.Invite.Secret) != secretHashLen || c.Invite.Uses < 0 || c.Lasts > maxLasts {
-		return api.Errorf(api.Usage, "an invite has the hash of a secret, and uses from 0")
+	if len(c.Invite.Secret) != ticketKeyLen || c.Invite.Uses < 0 || c.Invite.Lasts < 0 || c.Invite.Lasts > maxLasts {
+		return api.Errorf(api.Usage, "an invite has a key, and uses from 0")
 	}
 	if err := admission.CheckRoles(c.Invite.Roles); err != nil {
 		return api.Errorf(api.Usage, "%v", err)

@@ -42,6 +42,7 @@ type PeerView struct {
 	Troubles []Told              `cbor:"13,keyasint,omitempty"` // what the coordinator knows to be wrong with it
 	Running  taskstate.Resources `cbor:"14,keyasint,omitempty"` // of Promised, what has begun
 	Away     int64               `cbor:"15,keyasint,omitempty"` // milliseconds it has been unreachable, 0: it is not
+	Holds    []string            `cbor:"16,keyasint,omitempty"` // what it can keep from tasks
 }
 
 // Told is an api.Trouble on the wire.

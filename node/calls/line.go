@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/dispatch/ledger/act"
 	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/wire"
@@ -68,8 +69,11 @@ func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 		}
 	}
 	var last error
-	for {
+	for number := act.Number(); ; { // however often it is asked for, it counts once
 		changed := l.cfg.Ledger.Changed()
+		if err := l.signer.vouch(&c, number); err != nil {
+			return Reply{}, err
+		}
 		r, err := l.Try(ctx, c)
 		if err == nil && r.Now != 0 && l.signer.corrected(r.Now) {
 			l.cfg.Log.Warn("this machine's clock is far from the coordinator's: it is corrected in what this peer asks for", "theirs", time.UnixMilli(r.Now).UTC())

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/dispatch/ledger/act"
 	"covey/p2p"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -51,6 +52,11 @@ type Signer struct {
 // Seal signs a call in this peer's name, as of now.
 func (s *Signer) Seal(c Call) (Signed, error) {
 	c.From, c.Hops = s.Self, 0
+	if c.Act == nil {
+		if err := s.vouch(&c, act.Number()); err != nil {
+			return Signed{}, err
+		}
+	}
 	c.At, c.Nonce = s.Now()+s.lead(), make([]byte, nonceLen)
 	_, _ = rand.Read(c.Nonce) // never fails (crypto/rand)
 	body, err := wire.Marshal(c)
@@ -62,6 +68,31 @@ func (s *Signer) Seal(c Call) (Signed, error) {
 		return Signed{}, fmt.Errorf("sign the call: %w", err)
 	}
 	return Signed{Body: body, Sig: sig}, nil
+}
+
+// vouch signs what a call asks of the ledger, for all who apply it there.
+func (s *Signer) vouch(c *Call, number uint64) error {
+	cmd, ok := c.Asked()
+	if !ok {
+		return nil
+	}
+	now := s.Now() + s.lead()
+	a, err := act.Act{By: s.Self, At: now, Until: now + act.Lasts, N: number}.Signed(s.Cluster(), cmd.Asked(), s.Sign)
+	if err != nil {
+		return err
+	}
+	c.Act = &a
+	return nil
+}
+
+// Order signs a job in this peer's name, as of now, in the place of another order, nil if there is
+// none. It is younger than that, whatever the clocks say.
+func (s *Signer) Order(j *taskstate.Job, old *taskstate.Order) error {
+	at := s.Now() + s.lead()
+	if old != nil {
+		at = max(at, old.At+1)
+	}
+	return taskstate.SignOrder(j, s.Cluster(), s.Self, at, old.Digest(), s.Sign)
 }
 
 // ForDisk signs what only this disk holds: it counts in no cluster, and whether the roster, which

@@ -13,6 +13,8 @@ func AnswerTo(cmd ledger.Command, r ledger.Result, index uint64) Reply {
 	switch code := r.Refused; {
 	case code == ledger.CodeStale:
 		return Reply{Lost: true}
+	case code == ledger.CodeLate && cmd.Act != nil:
+		return Reply{Lost: true} // its asker signs anew
 	case code == ledger.CodeNone, code == ledger.CodePartly:
 	case cmd.Submit != nil && r.Existed && code == ledger.CodeOver: // it was accepted, ran and is forgotten; only the answer was lost
 	default:
@@ -28,6 +30,10 @@ func AnswerTo(cmd ledger.Command, r ledger.Result, index uint64) Reply {
 // Refusal says why the ledger did not do what was asked.
 func Refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 	switch {
+	case code == ledger.CodeUnsigned:
+		return api.Errorf(api.Refused, "the ledger takes this only with the signature of the peer that asks for it")
+	case code == ledger.CodeForbidden:
+		return api.Errorf(api.Refused, "the peer that asks for this has not the role for it by now; see `peer peers`, and `peer roles`")
 	case cmd.Submit != nil && code == ledger.CodeConflict:
 		return api.Errorf(api.Conflict, "another job has the id %s; submit again to get a new one", cmd.Submit.Job.ID)
 	case cmd.Cancel != nil && code == ledger.CodeOver:
@@ -74,6 +80,10 @@ func refusedChange(cmd ledger.Command, r ledger.Result) *api.Error {
 		return nil
 	}
 	switch code := r.Refused; {
+	case code == ledger.CodeForbidden && r.Job != "":
+		return api.Errorf(api.Refused, "the key that ordered job %s was revoked, and nothing of it begins again; submit it as your own", id)
+	case code == ledger.CodeUnsigned, code == ledger.CodeForbidden:
+		return nil
 	case code == ledger.CodeConflict && r.Job != "":
 		return api.Errorf(api.Conflict, "the name of job %s is that of job %s by now, which goes on; it cannot be begun again", id, r.Job)
 	case code == ledger.CodeConflict && cmd.Rollout != nil && r.Version == cmd.Rollout.Version:

@@ -59,6 +59,12 @@ type Peer struct {
 	Here    bool
 	Since   time.Time // when it came or went, as far as this peer knows
 	Drained bool
+	Blind   bool // it may read only what itself submitted, so it keeps nothing else
+}
+
+// mayKeep tells whether a peer may be asked to keep a thing.
+func (t *Thing) mayKeep(id taskstate.PeerID, p Peer) bool {
+	return p.Here && !p.Drained && (!p.Blind || id == t.Owner)
 }
 
 // Held is how a thing is pinned here.
@@ -505,7 +511,7 @@ func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
 	}
 	var best taskstate.PeerID
 	for id, p := range c.peers {
-		if id == c.self || !p.Here || p.Drained || slices.Contains(t.keepers(), id) || t.others[id].After(now) {
+		if id == c.self || !t.mayKeep(id, p) || slices.Contains(t.keepers(), id) || t.others[id].After(now) {
 			continue
 		}
 		until := t.failed[id]
@@ -591,12 +597,13 @@ func (c *Core) row(t *thing, now time.Time) Row {
 		r.Copies--
 	}
 	for id, p := range c.peers {
-		if id == c.self || !p.Here || p.Drained {
+		kept := slices.Contains(t.keepers(), id) || t.others[id].After(now)
+		if id == c.self || !p.Here || p.Drained || !kept && !t.mayKeep(id, p) {
 			continue
 		}
 		r.Alone = false
 		switch no, said := c.no[id]; {
-		case slices.Contains(t.keepers(), id), t.others[id].After(now):
+		case kept:
 			r.Elsewhere++
 		case said && t.Saved != nil && t.Saved.Bytes >= no.from, !t.failed[id].IsZero():
 			r.Not = append(r.Not, id)

@@ -2,17 +2,22 @@ package decide
 
 import (
 	"context"
+	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/taskstate"
 )
 
 // executeChange decides a call about a job that is there, as coordinator.
 func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	switch {
 	case c.Preview != nil:
-		p, err := d.cfg.Coord.Preview(ctx, &c.Preview.Job)
+		job := c.Preview.Job
+		job.Order = &taskstate.Order{By: c.From} // who asks would sign it
+		p, err := d.cfg.Coord.Preview(ctx, &job)
 		if err != nil {
 			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 		}
@@ -27,8 +32,11 @@ func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, er
 			return calls.Reply{Error: api.Errorf(api.Conflict, "job %s keeps its tasks running; another one would take this one's place", job.Name)}, nil
 		}
 	}
-	return d.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin, Kept: c.Kept})
+	return d.propose(ctx, ledger.Command{Act: c.Act, Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin, Kept: c.Kept})
 }
+
+// settle is how long tasks that are still starting are waited for before a person is asked to.
+const settle = 1500 * time.Millisecond
 
 func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
 	ask := d.cfg.Coord.Balance
@@ -36,6 +44,9 @@ func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (cal
 		ask = d.cfg.Coord.Rebalance
 	}
 	moves, busy, err := ask(ctx, q.Job)
+	for end := time.Now().Add(settle); busy && err == nil && time.Now().Before(end) && pause.For(ctx, settle/20) == nil; {
+		moves, busy, err = ask(ctx, q.Job)
+	}
 	switch {
 	case err != nil:
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller

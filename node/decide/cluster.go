@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 
+	"covey/dispatch/session"
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/troubles"
+	"covey/taskstate"
 )
 
 // clusterNow is this peer's view as coordinator.
@@ -29,9 +31,13 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 		if p.NoRoom != "" {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleNoRoom, Message: p.NoRoom}})
 		}
+		held := holds(p.Offer)
+		if len(held) > 0 && !slices.Contains(held, taskstate.HoldsHide) {
+			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleExposed, Message: exposed}})
+		}
 		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
-			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
+			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Holds: held, Trouble: p.Offer.Trouble,
 			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),
 		})
 	}
@@ -57,3 +63,13 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 
 // startsNothing is what is wrong with a peer that is passed over.
 const startsNothing = "it had room for tasks and did not start them: it gets no others for five minutes, or until it starts one"
+
+const exposed = "its tasks reach its key, so whoever may submit to it owns it; its log says why, and what helps"
+
+// holds is what a peer can keep from tasks, as its offer says.
+func holds(o session.Offer) []string {
+	if o.Policy == nil {
+		return nil
+	}
+	return o.Policy.Holds
+}

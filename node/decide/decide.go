@@ -8,6 +8,7 @@ import (
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // Execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the
@@ -24,22 +25,42 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	case c.Thaw != nil:
 		return d.executeThaw(ctx)
 	case c.Remove != nil:
-		return d.executeRemove(ctx, *c.Remove)
+		return d.executeRemove(ctx, *c.Remove, c.Act)
 	case c.Roles != nil:
-		return d.executeRoles(ctx, *c.Roles)
+		return d.executeRoles(ctx, *c.Roles, c.Act)
 	case c.ChangesJob():
 		return d.executeChange(ctx, c)
 	}
 	if c.Invite != nil {
 		inv := *c.Invite
 		inv.By = c.From
-		return d.executeInvite(ctx, inv, c.Lasts)
+		return d.executeInvite(ctx, inv, c.Act)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set, NextCommand: c.NextCall.Command()}
+	cmd := ledger.Command{Act: c.Act, Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set, NextCommand: c.NextCall.Command()}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
 	return d.propose(ctx, cmd)
+}
+
+// unsigned tells in words why the ledger did not take a job's order; nil if it did.
+func (d *Desk) unsigned(cmd ledger.Command, r ledger.Result) (e *api.Error) {
+	var job *taskstate.Job
+	switch {
+	case cmd.Submit != nil:
+		job = &cmd.Submit.Job
+	case cmd.Update != nil:
+		job = &cmd.Update.Job
+	}
+	if job == nil || r.Refused != ledger.CodeUnsigned && r.Refused != ledger.CodeLate {
+		return nil
+	}
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		if err := s.CheckOrder(job); err != nil {
+			e = api.Errorf(api.Refused, "job %s is not accepted: %v", job.ID, err)
+		}
+	})
+	return e
 }
 
 // propose writes one command and turns its refusal into words.
@@ -51,7 +72,11 @@ func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, er
 	if err != nil {
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // the caller tries again, at the next coordinator
 	}
-	return calls.AnswerTo(cmd, results[0], index), nil
+	r := calls.AnswerTo(cmd, results[0], index)
+	if e := d.unsigned(cmd, results[0]); e != nil {
+		r.Error = e
+	}
+	return r, nil
 }
 
 func (d *Desk) allowed(c calls.Call) *api.Error {
@@ -65,5 +90,20 @@ func (d *Desk) allowed(c calls.Call) *api.Error {
 	if e, ok := d.cfg.Roster.Get(c.From); !ok || !e.Has(need) {
 		return api.Errorf(api.Refused, "this peer was admitted without the role %q; ask for a ticket that gives it (peer ticket --role …)", need)
 	}
-	return nil
+	return d.anothers(c)
+}
+
+// anothers refuses to change a job that another peer ordered, to all but admins.
+func (d *Desk) anothers(c calls.Call) (no *api.Error) {
+	id := c.Changes()
+	if id == "" {
+		return nil
+	}
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		if !s.MayChange(c.From, id) {
+			j, _ := s.Job(id)
+			no = api.Errorf(api.Refused, "job %s was ordered by another peer (%s): only that one, or one with the role admin, may change it", id, j.OrderedBy())
+		}
+	})
+	return no
 }

@@ -58,6 +58,7 @@ type Roster interface {
 	Get(peer string) (admission.Entry, bool)
 	All() []admission.Entry
 	Cluster() string
+	Roots() []string
 }
 
 // Coordinator is the loop that places tasks, while this peer coordinates.

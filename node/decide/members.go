@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/act"
 	"covey/dispatch/ledger/quorum"
 	"covey/node/api"
 	"covey/node/calls"
@@ -28,7 +29,7 @@ func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
 
 // executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on
 // who is not let in any more.
-func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply, error) {
+func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove, word *act.Act) (calls.Reply, error) {
 	if err := d.cfg.Ledger.RemoveVoter(ctx, r.Peer); err != nil {
 		if errors.Is(err, quorum.ErrSoleVoter) {
 			return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
@@ -39,6 +40,9 @@ func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply,
 	if !ok {
 		return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
 	}
+	if old.Removed { // only its key is revoked
+		return d.propose(ctx, ledger.Command{Remove: &r, Act: word})
+	}
 	_, epoch, _ := d.cfg.Ledger.Coordinator()
 	old.Removed, old.At = true, max(d.cfg.Now(), old.At+1)
 	old.Index, old.Generation, old.Term = d.cfg.Replica.Applied(), epoch.Generation, epoch.Term
@@ -47,17 +51,20 @@ func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply,
 		return calls.Reply{}, fmt.Errorf("sign the removal: %w", err)
 	}
 	r.Entry = &tombstone
-	return d.propose(ctx, ledger.Command{Remove: &r})
+	return d.propose(ctx, ledger.Command{Remove: &r, Act: word})
 }
 
 // executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock
 // says where it was asked for.
-func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, lasts int64) (calls.Reply, error) {
-	if lasts > 0 {
-		inv.Expires = d.cfg.Now() + lasts
-	}
-	r, err := d.propose(ctx, ledger.Command{Invite: &inv})
-	r.Until = inv.Expires
+func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, word *act.Act) (calls.Reply, error) {
+	r, err := d.propose(ctx, ledger.Command{Invite: &inv, Act: word})
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		for _, i := range s.Invites() {
+			if i.ID == inv.ID {
+				r.Until = i.Expires
+			}
+		}
+	})
 	return r, err
 }
 
@@ -70,7 +77,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	var found, open bool
 	var speaks int
 	d.cfg.Replica.Read(func(s *ledger.State) {
-		inv, found = s.InviteBySecret(admission.HashSecret(j.Request.Secret))
+		inv, found = s.InviteByKey(j.Request.Key)
 		open, speaks = s.Open(), s.Dialects().Spoken()
 	})
 	switch {
@@ -82,6 +89,8 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 		return d.tooOld(j, speaks), nil
 	case !found:
 		inv.Roles = admission.AllRoles()
+	case !admission.Proved(inv.Secret, j.Peer, j.Request.Proof):
+		return refuse(admission.Refused)
 	}
 	old, known := d.cfg.Roster.Get(j.Peer)
 	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
@@ -100,7 +109,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	if err != nil {
 		return calls.Reply{}, err
 	}
-	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID, Dialect: max(1, j.Request.Dialect)}}})
+	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID, Proof: j.Request.Proof, Dialect: max(1, j.Request.Dialect)}}})
 	if err != nil {
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	}
@@ -151,6 +160,6 @@ func (d *Desk) ComingIn(ticket string, at int64) (count int) {
 
 func (d *Desk) joined(e admission.Entry) calls.Reply {
 	return calls.Reply{Join: &admission.JoinAnswer{
-		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.Deciders.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(),
+		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.Deciders.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(), Roots: d.cfg.Roster.Roots(),
 	}}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/act"
 	"covey/dispatch/ledger/quorum"
 	"covey/node/api"
 	"covey/node/calls"
@@ -16,7 +17,7 @@ import (
 
 // executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew.
 // One that may not vote any more gives its seat up first, so that no majority counts on it.
-func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply, error) {
+func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall, word *act.Act) (calls.Reply, error) {
 	e, ok := d.cfg.Roster.Get(q.Peer)
 	if !ok || e.Removed {
 		return calls.Reply{Error: api.Errorf(api.NotFound, "no peer %s; see `peer peers`", q.Peer)}, nil
@@ -37,14 +38,14 @@ func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply
 	if err != nil {
 		return calls.Reply{}, fmt.Errorf("sign the roles: %w", err)
 	}
-	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: e}}})
+	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: e}, Act: word}})
 	switch {
 	case err != nil || results[0].Refused == ledger.CodeStale:
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	case results[0].Refused == ledger.CodeSole:
 		return calls.Reply{Error: soleVoter(q.Peer)}, nil
 	case results[0].Refused != ledger.CodeNone:
-		return calls.Reply{Error: api.Errorf(api.Conflict, "the coordinator refused: %s", results[0].Refused)}, nil
+		return calls.AnswerTo(ledger.Command{Admit: &ledger.Admit{Entry: e}, Act: word}, results[0], 0), nil
 	}
 	return calls.Reply{Index: d.cfg.Replica.Applied()}, nil
 }

@@ -36,6 +36,9 @@ func (d *Desk) executeTrigger(ctx context.Context, q calls.TriggerCall) (calls.R
 		case r.Existed && r.Refused == ledger.CodeOver && d.cfg.View.Reach(ctx, index) == nil: // another one was started for the same millisecond
 			continue
 		default:
+			if r.Refused == ledger.CodeUnsigned && q.Order != nil {
+				return calls.Reply{Error: api.Errorf(api.Conflict, "the schedule was changed meanwhile; look at it with `peer job %s` and try again", q.Job)}, nil
+			}
 			return calls.AnswerTo(submit, r, index), nil
 		}
 	}
@@ -62,9 +65,8 @@ func (d *Desk) triggered(q calls.TriggerCall) (run taskstate.Job, beside tasksta
 			why = api.Errorf(api.Conflict, "job %s was cancelled: it starts nothing any more", q.Job)
 			return
 		}
-		run = *parent.Job()
-		at := max(time.Now().UnixMilli(), s.Stamp(), parent.StartsFrom()+1)
-		run.ID, run.Schedule, run.After, run.Origin = q.Run, nil, nil, &taskstate.Origin{Job: q.Job, At: at}
+		run = parent.Job().RunNow(q.Run)
+		run.Order, run.Origin.At = q.Order, max(time.Now().UnixMilli(), s.Stamp(), parent.StartsFrom()+1)
 		if r := s.RunBeside(run.Origin); r != nil {
 			beside = r.Job().ID
 		}

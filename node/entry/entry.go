@@ -55,6 +55,7 @@ type Ledger interface {
 // Entry is one peer's way in, walked once at its start.
 type Entry struct {
 	cfg      Config
+	roots    []string // that the ticket names
 	How      string   // founded, joined, resumed; set by Begin
 	Warnings []string // for people who ask how the peer is; set by Begin
 }
@@ -139,11 +140,15 @@ func (e *Entry) found(ctx context.Context) error {
 	}
 	// The ledger first: a roster without one would make the next start resume a cluster that does
 	// not exist.
-	err = e.cfg.Ledger.Found(ctx, ledger.Found{Cluster: cluster, Generation: 1, Open: e.cfg.Open, Founder: entry})
+	err = e.cfg.Ledger.Found(ctx, ledger.Found{Cluster: cluster, Generation: 1, Open: e.cfg.Open, Founder: entry, RequireOrders: true})
 	if err != nil {
 		return api.Errorf(api.Failed, "cannot found a cluster: %v", err)
 	}
-	if err := errors.Join(e.cfg.Roster.Trust(entry), e.cfg.Roster.Flush()); err != nil {
+	root := e.cfg.Self
+	if e.cfg.Open {
+		root = ledger.Anybody
+	}
+	if err := errors.Join(e.cfg.Roster.Trust(entry), e.cfg.Roster.Pin(root)); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	e.How = "founded"
@@ -156,6 +161,11 @@ func (e *Entry) resume() error {
 	for _, p := range e.cfg.Roster.All() {
 		if p.Has(admission.Voter) && p.Peer != e.cfg.Self {
 			voters = append(voters, p.Peer)
+		}
+	}
+	if len(e.cfg.Roster.Roots()) == 0 { // of a version that knew no roots, or lost
+		if err := e.pin(nil); err != nil {
+			return err
 		}
 	}
 	e.cfg.Ledger.Follow(voters)
@@ -178,8 +188,30 @@ func (e *Entry) join(ctx context.Context) error {
 	if err := e.cfg.Roster.Adopt(answer); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	if len(e.roots) == 0 {
+		e.roots = answer.Roots
+	}
+	if err := e.pin(e.roots); err != nil {
+		return err
+	}
 	e.cfg.Ledger.Follow(answer.Voters)
 	e.How = "joined"
+	return nil
+}
+
+// pin remembers whose word of others is believed here: that of the roots that a ticket names, or
+// else of all admins known by now.
+func (e *Entry) pin(roots []string) error {
+	if len(roots) == 0 {
+		for _, p := range e.cfg.Roster.All() {
+			if p.Has(admission.Admin) {
+				roots = append(roots, p.Peer)
+			}
+		}
+	}
+	if err := e.cfg.Roster.Pin(roots...); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
 	return nil
 }
 
@@ -191,7 +223,7 @@ func (e *Entry) doors(ctx context.Context, req *admission.JoinRequest) ([]admiss
 		if err != nil {
 			return nil, api.Errorf(api.Usage, "--join: %v", err)
 		}
-		req.Secret, req.Cluster = t.Secret, t.Cluster
+		req.Secret, req.Cluster, e.roots = t.Secret, t.Cluster, t.Roots
 		doors = append(doors, t.Addrs...)
 	}
 	if e.cfg.Invite != "" {

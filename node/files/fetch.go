@@ -37,6 +37,9 @@ func (f *Files) fetch(ctx context.Context, keep *blob.Kept, wants []blob.Want, c
 	})
 	var m *blob.Missing
 	if errors.As(err, &m) && ctx.Err() == nil {
+		if f.cfg.May != nil && slices.ContainsFunc(wants, func(w blob.Want) bool { return !f.cfg.May(w.Root) }) {
+			return api.Errorf(api.Refused, "it belongs to a job of another peer, which others give to that peer and to those with the role admin or read; type it there, or have an admin give this peer the role read (`peer roles`)")
+		}
 		return f.missing(m)
 	}
 	return err

@@ -23,6 +23,7 @@ type Config struct {
 	Dir     string // of the store, for people
 	Net     blob.Dialer
 	Self    string
+	May     func(piece.Root) bool                             // others give it to this peer; optional
 	Members func() []Member                                   // the others
 	Jobs    func(ctx context.Context) ([]api.JobFiles, error) // what tasks left here; nil: nothing
 	Now     func() time.Time

@@ -76,7 +76,7 @@ func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
 		h := &http.Server{Handler: api.NewHandler(struct {
 			*files.Files
 			others
-		}{f, others{p: p}})}
+		}{f, others{p: p}}, nil)}
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = h.Serve(l) }() // ends with Close
 		p.Client, p.path = api.NewClient(path), path

@@ -152,6 +152,7 @@ func (h *Store) taken(j taskstate.Job) error {
 		return nil
 	}
 	here := all[i]
+	j.Order, here.Job.Order = nil, nil // signed anew whenever it is submitted
 	was, err := wire.Marshal(here.Job)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)

@@ -25,6 +25,9 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 		job.ID = taskstate.NewJobID()
 	}
 	job.Submitter = o.cfg.Self
+	if err := o.seal(ctx, &job, nil, s.Secrets); err != nil {
+		return api.Submitted{}, err
+	}
 	if err := jobfile.Validate(&job); err != nil {
 		return api.Submitted{}, api.Errorf(api.Usage, "%v", err)
 	}
@@ -37,9 +40,12 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 	if old, err := o.namesake(&job); err != nil {
 		return api.Submitted{}, err
 	} else if old != nil { // goes on waiting for what it waited for
-		return o.update(ctx, old, func(*taskstate.Job) taskstate.Job { return job })
+		return o.replace(ctx, &job, old, s.Secrets)
 	}
 	if err := o.resolveAfter(ctx, &job); err != nil {
+		return api.Submitted{}, err
+	}
+	if err := o.cfg.Sign(&job, nil); err != nil {
 		return api.Submitted{}, err
 	}
 	if job.Stdin {
@@ -55,7 +61,7 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 		_ = o.cfg.View.Reach(try, r.Index) // so that what is asked next, here, knows the job
 		return api.Submitted{ID: string(job.ID), Note: o.cutAtOnce(&job)}, nil
 	case !errors.Is(err, calls.ErrNobodyDecides):
-		return o.submitUpdate(ctx, &job, r, err)
+		return o.submitUpdate(ctx, &job, s.Secrets, r, err)
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
@@ -88,7 +94,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 	for {
 		for _, h := range o.cfg.Held.List() {
 			try, cancel := context.WithTimeout(ctx, acceptTimeout)
-			_, err := o.cfg.Line.Decide(try, calls.Call{Submit: &h.Job, Again: true})
+			_, err := o.forward(try, h.Job)
 			cancel()
 			if ctx.Err() != nil {
 				return nil
@@ -111,6 +117,18 @@ func (o *Orders) Forward(ctx context.Context) error {
 		case <-o.poke:
 		}
 	}
+}
+
+// forward brings a held job to a coordinator. What was held before jobs were signed, or before this
+// peer knew its cluster again, is signed now: that it is this peer's own is looked at when it is
+// read.
+func (o *Orders) forward(ctx context.Context, job taskstate.Job) (calls.Reply, error) {
+	if job.Order == nil || job.Order.Cluster != o.cfg.Roster.Cluster() {
+		if err := o.cfg.Sign(&job, nil); err != nil {
+			return calls.Reply{}, err
+		}
+	}
+	return o.cfg.Line.Decide(ctx, calls.Call{Submit: &job, Again: true})
 }
 
 // Wake has held jobs tried again: somebody may decide now.

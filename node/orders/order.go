@@ -1,21 +1,53 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/taskstate"
 )
 
 // Remove implements api.AdminBackend.
-func (o *Orders) Remove(ctx context.Context, peer string) error {
-	id, err := o.cfg.Who.FindPeer(peer)
+func (o *Orders) Remove(ctx context.Context, peer string, how api.Removal) error {
+	id, err := o.everAdmitted(peer, how.Revoke)
 	if err != nil {
 		return err
 	}
-	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.Who.Called(o.cfg.Self)}}, peer+" was not removed")
+	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.Who.Called(o.cfg.Self), Revoke: how.Revoke}}, peer+" was not removed")
+}
+
+// OrderedBy implements api.AdminBackend.
+func (o *Orders) OrderedBy(_ context.Context, peer string) (api.Ordered, error) {
+	id, err := o.everAdmitted(peer, true)
+	if err != nil {
+		return api.Ordered{}, err
+	}
+	out := api.Ordered{Peer: id, Jobs: []api.OrderedJob{}}
+	o.cfg.Replica.Read(func(s *ledger.State) {
+		for j := range s.OrderedBy(id) {
+			if _, _, cancelled := j.Cancelled(); !cancelled {
+				out.Jobs = append(out.Jobs, api.OrderedJob{ID: string(j.Job().ID), Name: j.Job().Name, Type: string(cmp.Or(j.Job().Type, taskstate.BatchJob)), Run: j.Job().Order != nil && j.Job().Order.Starts != nil})
+			}
+		}
+	})
+	return out, nil
+}
+
+// everAdmitted finds the peer a person means. One that was removed is named by its whole id.
+func (o *Orders) everAdmitted(peer string, removed bool) (id taskstate.PeerID, err error) {
+	if id, err = o.cfg.Who.FindPeer(peer); err == nil || !removed {
+		return id, err
+	}
+	o.cfg.Replica.Read(func(s *ledger.State) {
+		if _, ok := s.Member(peer); ok {
+			id, err = peer, nil
+		}
+	})
+	return id, err
 }
 
 // Order is decide for commands that answer nothing, on a limit that leaves room for a change of

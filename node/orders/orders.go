@@ -30,10 +30,12 @@ type Config struct {
 	Members    func() *membership.View
 	Roster     Roster
 	Disk       Disk
-	Expect     func(taskstate.JobID) error // makes room for what a job is to read
-	Doors      func() []admission.PeerAddr // where a newcomer finds this peer, and others
-	Now        func() int64                // this machine's clock, in milliseconds since 1970
-	LedgerTime func() int64                // the time that decisions go by
+	Secrets    Secrets
+	Expect     func(taskstate.JobID) error                          // makes room for what a job is to read
+	Sign       func(job *taskstate.Job, old *taskstate.Order) error // has this peer answer for a job, in the place of an order
+	Doors      func() []admission.PeerAddr                          // where a newcomer finds this peer, and others
+	Now        func() int64                                         // this machine's clock, in milliseconds since 1970
+	LedgerTime func() int64                                         // the time that decisions go by
 	Log        *slog.Logger
 }
 
@@ -77,6 +79,7 @@ type Replica interface{ Read(func(*ledger.State)) }
 type Roster interface {
 	Get(peer string) (admission.Entry, bool)
 	Cluster() string
+	Roots() []string
 }
 
 // Ledger tells who coordinates, and begins anew from a copy when nobody can.

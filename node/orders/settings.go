@@ -16,6 +16,7 @@ func (o *Orders) Settings(context.Context) (api.SettingsAnswer, error) {
 	return api.SettingsAnswer{
 		Settings: api.Settings{
 			Beat: float64(s.Beat) / 1000, Grace: float64(s.Grace) / 1000, KeepJobs: s.KeepJobs, KeepFor: float64(s.KeepFor) / 1000,
+			RequireOrders: string(s.RequireOrders),
 		},
 		AsOf: time.Now().UTC(),
 	}, nil
@@ -34,9 +35,9 @@ func (o *Orders) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, e
 		}
 	}
 	ms := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
-	cmd := ledger.Set{Beat: ms(s.Beat), Grace: ms(s.Grace), KeepJobs: s.KeepJobs, KeepFor: ms(s.KeepFor)}
+	cmd := ledger.Set{Beat: ms(s.Beat), Grace: ms(s.Grace), KeepJobs: s.KeepJobs, KeepFor: ms(s.KeepFor), RequireOrders: ledger.Switch(s.RequireOrders)}
 	if cmd == (ledger.Set{}) {
-		return api.SettingsAnswer{}, api.Errorf(api.Usage, "nothing to set: beat, grace, keep_jobs or keep_for")
+		return api.SettingsAnswer{}, api.Errorf(api.Usage, "nothing to set: beat, grace, keep_jobs, keep_for or require_orders")
 	}
 	if err := o.settings().With(cmd).Check(); err != nil { // the ledger asks again; here there are words for it
 		return api.SettingsAnswer{}, api.Errorf(api.Usage, "%v", err)

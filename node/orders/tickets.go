@@ -30,13 +30,13 @@ func (o *Orders) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, e
 		return api.Ticket{}, api.Errorf(api.Usage, "a ticket needs a time to expire above 0, and uses from 0 (no limit)")
 	}
 	secret := admission.NewSecret()
-	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.HashSecret(secret), Roles: roles, Uses: r.Uses}
-	answer, err := o.decide(ctx, calls.Call{Invite: &inv, Lasts: int64(r.Expires * 1000)}, "no ticket was made")
+	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.TicketKey(secret), Roles: roles, Uses: r.Uses, Lasts: int64(r.Expires * 1000)}
+	answer, err := o.decide(ctx, calls.Call{Invite: &inv}, "no ticket was made")
 	if err != nil {
 		return api.Ticket{}, err
 	}
 	doors := o.cfg.Doors()
-	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: o.cfg.Roster.Cluster(), Roles: roles, Expires: answer.Until, Addrs: doors}
+	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: o.cfg.Roster.Cluster(), Roles: roles, Expires: answer.Until, Addrs: doors, Roots: o.cfg.Roster.Roots()}
 	return api.Ticket{
 		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: time.UnixMilli(answer.Until).UTC(), Warning: reachWarning(doors),
 	}, nil

@@ -20,9 +20,15 @@ func (o *Orders) Trigger(ctx context.Context, id string) (api.Submitted, error) 
 	if job.Schedule == nil {
 		return api.Submitted{}, api.Errorf(api.Usage, "job %s has no schedule; what has one is started by its name, anything else is submitted again", id)
 	}
-	run := taskstate.NewJobID()
-	if _, err := o.decide(ctx, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run}}, "nothing was started"); err != nil {
+	if s := job.Secrets; s != nil && s.By != o.cfg.Self {
+		return api.Submitted{}, api.Errorf(api.Conflict, "the secrets of job %s were given to %s, which answers for its runs: type the same there", id, o.cfg.Who.Called(s.By))
+	}
+	run := job.RunNow(taskstate.NewJobID())
+	if err := o.cfg.Sign(&run, nil); err != nil {
 		return api.Submitted{}, err
 	}
-	return api.Submitted{ID: string(run)}, nil
+	if _, err := o.decide(ctx, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run.ID, Order: run.Order}}, "nothing was started"); err != nil {
+		return api.Submitted{}, err
+	}
+	return api.Submitted{ID: string(run.ID)}, nil
 }

@@ -135,6 +135,9 @@ func (o *Orders) mayComplete(id taskstate.JobID) error {
 // update makes what build makes of a job its wanted spec. If somebody else's update comes in
 // between, it is made on top of that.
 func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
+	if err := api.MayChange(ctx, old.Submitter); err != nil {
+		return api.Submitted{}, err
+	}
 	var meant []taskstate.Change
 	for tries := 1; ; tries++ {
 		spec := build(old)
@@ -144,8 +147,14 @@ func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old 
 			return out, nil
 		}
 		meant = out.Changes
+		if err := o.own(ctx, &spec); err != nil {
+			return out, err
+		}
 		if err := jobfile.Validate(&spec); err != nil {
 			return out, api.Errorf(api.Usage, "%v", err)
+		}
+		if err := o.cfg.Sign(&spec, old.Order); err != nil {
+			return out, err
 		}
 		r, err := o.decide(ctx, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}}, "the job was not updated")
 		switch {
@@ -163,7 +172,7 @@ func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old 
 
 // submitUpdate makes a submission that was refused an update, if the refusal is that this peer had
 // not heard of the job with that name.
-func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.Reply, refused error) (api.Submitted, error) {
+func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, values map[string][]byte, r calls.Reply, refused error) (api.Submitted, error) {
 	if r.Job == "" {
 		return api.Submitted{}, refused
 	}
@@ -177,6 +186,15 @@ func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.R
 	case old == nil:
 		return api.Submitted{}, refused
 	}
+	return o.replace(ctx, job, old, values)
+}
+
+// replace makes a submission an update of a job: its secrets are sealed for that one.
+func (o *Orders) replace(ctx context.Context, job, old *taskstate.Job, values map[string][]byte) (api.Submitted, error) {
+	job.Secrets = nil
+	if err := o.seal(ctx, job, old, values); err != nil {
+		return api.Submitted{}, err
+	}
 	return o.update(ctx, old, func(*taskstate.Job) taskstate.Job { return *job })
 }
 
@@ -189,6 +207,34 @@ func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 		changes[i].Restarts = changes[i].Restarts && old.Type.Lasts() // a schedule has no tasks: its next run is as the file says
 	}
 	return changes
+}
+
+// Renew implements api.ChangeBackend.
+func (o *Orders) Renew(ctx context.Context, id string) (api.Submitted, error) {
+	job, err := o.decidedJob(ctx, id)
+	if err != nil {
+		return api.Submitted{}, err
+	}
+	for tries := 1; ; tries++ {
+		spec := *job
+		if err := o.own(ctx, &spec); err != nil {
+			return api.Submitted{}, err
+		}
+		if err := o.cfg.Sign(&spec, job.Order); err != nil {
+			return api.Submitted{}, err
+		}
+		r, err := o.decide(ctx, calls.Call{Update: &ledger.Update{Job: spec, From: job.Version}}, "the order was not renewed")
+		switch {
+		case err == nil:
+			until := time.UnixMilli(spec.Order.Until).UTC()
+			return api.Submitted{ID: string(spec.ID), Updated: true, Version: spec.Version, OrderUntil: &until}, nil
+		case !r.Moved || tries == updateTries:
+			return api.Submitted{}, err
+		}
+		if job, err = o.cfg.View.JobOf(job.ID); err != nil {
+			return api.Submitted{}, err
+		}
+	}
 }
 
 // Scale implements api.ChangeBackend.
@@ -251,17 +297,24 @@ func (o *Orders) Preview(ctx context.Context, s api.Submit) (api.Preview, error)
 	if job.ID == "" {
 		job.ID = taskstate.NewJobID()
 	}
+	if err := o.seal(ctx, &job, nil, s.Secrets); err != nil {
+		return api.Preview{}, err
+	}
 	if err := jobfile.Validate(&job); err != nil {
 		return api.Preview{}, api.Errorf(api.Usage, "%v", err)
 	}
 	old, err := o.namesake(&job)
+	if err == nil && old != nil {
+		job.Secrets = nil
+		err = o.seal(ctx, &job, old, s.Secrets)
+	}
 	if err == nil && old == nil { // an update goes on waiting for what its job waited for
 		err = o.resolveAfter(ctx, &job)
 	}
 	if err != nil {
 		return api.Preview{}, err
 	}
-	out := api.Preview{Places: []api.Place{}}
+	out := api.Preview{Places: []api.Place{}, Owners: []api.Answer{}}
 	if old != nil {
 		out.ID, out.Update, out.Version = string(old.ID), true, old.Version
 		out.Changes = asUpdate(&job, old)
@@ -283,6 +336,9 @@ func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
 		for _, x := range p.Places {
 			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: o.cfg.Who.Name(x.Peer), Tasks: x.Tasks})
+		}
+		for _, x := range p.Owners {
+			out.Owners = append(out.Owners, api.Answer{Peer: x.Peer, PeerName: o.cfg.Who.Name(x.Peer), Allowed: x.No == "", Reason: x.No})
 		}
 		for _, x := range p.Refused {
 			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})

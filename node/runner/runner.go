@@ -40,11 +40,16 @@ type Executor interface {
 // Config is what the machine and its owner say about running tasks; Report is the runner's.
 type Config = process.Config
 
+// Sandbox is what tasks are kept from.
+type Sandbox = process.Sandbox
+
 // Runner is an executor made of one for each kind of task (taskstate.Run.Kind).
 type Runner struct {
 	executors map[string]Executor
 	reports   *reporter
 	lasting   bool
+	holds     []string
+	exposed   string
 }
 
 // New makes a runner. sink is told everything, by one goroutine, in order; it may block, but then
@@ -57,13 +62,22 @@ func New(sink func(taskstate.RunReport), cfg Config) (*Runner, error) {
 		r.reports.close()
 		return nil, err
 	}
-	r.lasting = p.Lasting()
+	r.lasting, r.holds = p.Lasting(), p.Holds()
+	if hides, why := p.Hides(); !hides {
+		r.exposed = why
+	}
 	r.executors = map[string]Executor{"process": p, "noop": noop.New(r.reports.add, r.lasting)}
 	return r, nil
 }
 
 // Lasting tells whether tasks go on when this peer ends, and its next start takes them up again.
 func (r *Runner) Lasting() bool { return r.lasting }
+
+// Holds says what can be kept from tasks here, in words of taskstate.Confinement.
+func (r *Runner) Holds() []string { return r.holds }
+
+// Exposed says why tasks reach the data folder, "" if they do not.
+func (r *Runner) Exposed() string { return r.exposed }
 
 // Start implements Executor: a job that says nothing known here is rejected.
 func (r *Runner) Start(l taskstate.Launch) {

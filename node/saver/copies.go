@@ -40,7 +40,7 @@ func (s *Saver) copied(t *task, c collected, end taskstate.RunReport, copies int
 
 // copies asks others, and says who keeps what was saved.
 func (s *Saver) copies(t *task, saved taskstate.Saved, need int) *taskstate.Saved {
-	others := s.cfg.Others()
+	others := s.cfg.Others(t.launch.Job.Submitter)
 	willing, no := s.shy.sort(keep.Order(t.launch.Task, t.launch.Job.Submitter, others), time.Now())
 	kept, refused := keep.Finder{Net: s.cfg.Net}.Copies(t.ctx, keep.Request{
 		Task: t.launch.Task, Saved: saved, Holders: []taskstate.PeerID{s.cfg.Self},

@@ -28,12 +28,12 @@ type Runner interface {
 // Config is what saving rests on.
 type Config struct {
 	Self   taskstate.PeerID
-	Dir    string                        // the tasks folder
-	Sink   func(r taskstate.RunReport)   // hears what becomes of tasks; must not block
-	Store  func() *store.Store           // is asked when the first task is saved
-	Others func() []taskstate.PeerID     // members that are here, without this one
-	Name   func(taskstate.PeerID) string // for people; optional
-	Inputs Inputs                        // optional
+	Dir    string                                              // the tasks folder
+	Sink   func(r taskstate.RunReport)                         // hears what becomes of tasks; must not block
+	Store  func() *store.Store                                 // is asked when the first task is saved
+	Others func(submitter taskstate.PeerID) []taskstate.PeerID // members that are here and may read what its tasks left, without this one
+	Name   func(taskstate.PeerID) string                       // for people; optional
+	Inputs Inputs                                              // optional
 	Net    keep.Dialer
 	Log    *slog.Logger // optional
 }

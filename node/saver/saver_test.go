@@ -117,7 +117,7 @@ func (s *scene) openStore(name string, quota int64) *store.Store {
 func (s *scene) begin() {
 	s.t.Helper()
 	sv, err := saver.New(saver.Config{
-		Self: "self", Dir: s.hands.dir, Net: s.net.Host("self"), Store: func() *store.Store { return s.store }, Others: func() []taskstate.PeerID { return s.others },
+		Self: "self", Dir: s.hands.dir, Net: s.net.Host("self"), Store: func() *store.Store { return s.store }, Others: func(taskstate.PeerID) []taskstate.PeerID { return s.others },
 		Sink: func(r taskstate.RunReport) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -326,7 +326,7 @@ func far(t *testing.T, running bool, f func(t *testing.T, o *owner, n *memnet.Ne
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()
 		o := newOwner(t, 0, running)
-		srv := Serve(n.Host("a"), o.store, nil)
+		srv := Serve(n.Host("a"), o.store, nil, nil)
 		f(t, o, n, n.Host("b"))
 		srv.Close()
 		_ = n.Close()
@@ -437,7 +437,7 @@ func TestClosingTheServerEndsItsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()
 		o := newOwner(t, 0, true)
-		srv := Serve(n.Host("a"), o.store, nil)
+		srv := Serve(n.Host("a"), o.store, nil, nil)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- Fetch(t.Context(), n.Host("b"), "a", Both(task, true), func(Chunk) error { return nil })

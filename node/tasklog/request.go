@@ -96,7 +96,8 @@ type answer struct {
 const (
 	CodeNotFound = "not-found" // this peer has no output of this task
 	CodeBad      = "bad-request"
-	CodeBusy     = "busy" // too many readers; try again
+	CodeBusy     = "busy"    // too many readers; try again
+	CodeRefused  = "refused" // it is not for who asks
 	CodeFailed   = "failed"
 )
 
@@ -107,6 +108,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// Refused tells whether err says that the output is not for who asks.
+func Refused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeRefused
+}
 
 // NotFound tells whether err says that a peer has no output of the task.
 func NotFound(err error) bool {

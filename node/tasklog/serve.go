@@ -13,6 +13,7 @@ import (
 
 	"covey/internal/limit"
 	"covey/p2p/wire"
+	"covey/taskstate"
 )
 
 // Dialer is what fetching output needs of the network.
@@ -24,13 +25,17 @@ type Dialer interface {
 type Server struct {
 	*limit.Readers
 	store *Store
+	may   May
 	log   *slog.Logger
 }
 
-// Serve answers LogsProtocol on n until Close. log may be nil.
-func Serve(n limit.Net, s *Store, log *slog.Logger) *Server {
+// May tells whether a peer may read the output of a task. It may wait for news of the task.
+type May func(ctx context.Context, peer string, task taskstate.TaskID) bool
+
+// Serve answers LogsProtocol on n until Close, to those who may. may and log may be nil: then all do.
+func Serve(n limit.Net, s *Store, may May, log *slog.Logger) *Server {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	srv := &Server{store: s, log: log}
+	srv := &Server{store: s, may: may, log: log}
 	srv.Readers = limit.Serve(n, LogsProtocol, srv.handle)
 	return srv
 }
@@ -41,13 +46,13 @@ func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool)
 		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
 		return
 	}
-	if err := s.answer(ctx, c, out); err != nil {
+	if err := s.answer(ctx, peer, c, out); err != nil {
 		s.log.Debug("logs for a peer ended early", "peer", peer, "error", err)
 	}
 }
 
 // answer reads the one request and answers it.
-func (s *Server) answer(ctx context.Context, c net.Conn, out *sender) error {
+func (s *Server) answer(ctx context.Context, peer string, c net.Conn, out *sender) error {
 	_ = c.SetReadDeadline(time.Now().Add(limit.RequestTimeout))
 	var req Request
 	if err := wire.NewReader(c, maxRequest).Read(&req); err != nil {
@@ -61,6 +66,9 @@ func (s *Server) answer(ctx context.Context, c net.Conn, out *sender) error {
 	defer cancel()
 	helpers.Go(func() { _, _ = c.Read(make([]byte, 1)); cancel() })
 	helpers.Go(func() { out.life(ctx) })
+	if s.may != nil && !s.may(ctx, peer, req.Task) {
+		return out.send(answer{Error: &Error{Code: CodeRefused, Message: "the output of this task is for the peer that submitted its job, and for those with the role admin or read"}})
+	}
 	err := s.store.Copy(ctx, req, func(ch Chunk) error { return out.send(answer{Chunk: &ch}) })
 	if told, ok := errors.AsType[*Error](err); ok {
 		return out.send(answer{Error: told})

@@ -143,6 +143,8 @@ func whyGivenUp(r taskstate.Reason) string {
 		return "its peer's disk takes nothing, and it was not begun"
 	case taskstate.ReasonNoRoom:
 		return "its peer had no room for its inputs, and it was not begun"
+	case taskstate.ReasonPolicy:
+		return "its peer's owner does not let it run there"
 	case taskstate.ReasonNotStarted:
 		return "its peer had room for it and did not start it"
 	case taskstate.ReasonOutputLost:

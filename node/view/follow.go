@@ -326,7 +326,7 @@ func (f *follower) changed(slots []int) ([]api.Task, error) {
 // stands tells whether a row is an end that no new attempt of the slot follows.
 func stands(t *api.Task) bool {
 	switch taskstate.Reason(t.Reason) {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable, taskstate.ReasonStuck, taskstate.ReasonNoRoom, taskstate.ReasonNotStarted, taskstate.ReasonMoved, taskstate.ReasonUpdated, taskstate.ReasonDrained:
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable, taskstate.ReasonStuck, taskstate.ReasonNoRoom, taskstate.ReasonPolicy, taskstate.ReasonNotStarted, taskstate.ReasonMoved, taskstate.ReasonUpdated, taskstate.ReasonDrained:
 		return false
 	}
 	var s taskstate.State

@@ -230,7 +230,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	}
 	for ; ; wait = min(2*wait, logRetryMost) {
 		err := l.fetch(ctx, r.Peer, req, read)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !tasklog.Refused(err) {
 			if end := l.endOf(r); end != nil && keepsLogs(end) { // no need to wait for its peer
 				if l.view.cfg.Kept().Logs(ctx, end.Saved, end.At, req, read) == nil {
 					err = nil
@@ -288,6 +288,9 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
 	now, over, rerr := l.attemptOf(r.Slot)
 	if rerr != nil || now.Attempt != r.Attempt {
 		return false // replaced: its story goes on elsewhere
+	}
+	if tasklog.Refused(err) {
+		return false
 	}
 	if tasklog.NotFound(err) {
 		return !over // assigned and not begun

@@ -52,6 +52,8 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	who := l.view.Who.Called(r.Peer)
 	code, text := api.NoCoordinator, fmt.Sprintf("%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
 	switch {
+	case tasklog.Refused(err):
+		return api.Errorf(api.Refused, "%s does not give it: %v; type it at the peer that submitted the job, or have an admin give this one the role read (`peer roles`)", who, err)
 	case tasklog.NotFound(err):
 		code, text = api.NotFound, who+" has no output of this task (it did not begin, or its files were removed)"
 	case !l.view.admitted(r.Peer):

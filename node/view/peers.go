@@ -86,6 +86,9 @@ func (v *View) peerRow(m ledger.Member, view *membership.View) peerRow {
 	if p.Self {
 		own := v.cfg.Offer()
 		describe(&p, own.OS, own.Arch, own.Resources.Others, m.LabelsOver(own.Labels))
+		if own.Policy != nil {
+			p.Holds = own.Policy.Holds
+		}
 	}
 	p.Troubles = v.cfg.Wrong(id)
 	v.showAvailability(&p, m)
@@ -139,6 +142,7 @@ func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 		p.Disk, p.DiskUsed = x.Offer.Disk, x.Running.Disk
 		if x.OS != "" { // it had a session: its words are known
 			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
+			p.Holds = x.Holds
 		}
 		maps.Copy(p.OffersUsed, x.Running.Others.Map())
 	}

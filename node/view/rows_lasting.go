@@ -33,6 +33,9 @@ func fullRow(s *ledger.State, j *ledger.JobRecord, reported map[taskstate.State]
 	if o := job.Origin; o != nil {
 		row.Origin = &api.Origin{Job: string(o.Job), At: stamp(o.At)}
 	}
+	if o := job.Order; o != nil {
+		row.Order = &api.Order{By: o.By, Signed: stamp(o.At), Until: stamp(o.Until)}
+	}
 	return row
 }
 

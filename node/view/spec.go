@@ -26,6 +26,9 @@ func specOf(j *taskstate.Job) *api.Spec {
 	for _, in := range j.Inputs {
 		s.Inputs = append(s.Inputs, in.Name)
 	}
+	if j.Secrets != nil {
+		s.Secrets = j.Secrets.Names
+	}
 	if j.Outputs != nil {
 		s.Outputs = j.Outputs.Globs
 	}

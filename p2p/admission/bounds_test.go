@@ -64,14 +64,14 @@ func TestAdoptingKeepsTheRosterWithinItsCap(t *testing.T) {
 func TestARequestBeyondItsLimitsIsRefused(t *testing.T) {
 	long := func(n int) string { return string(slices.Repeat([]byte("x"), n)) }
 	for what, q := range map[string]admission.JoinRequest{
-		"secret": {Secret: make([]byte, 100)}, "cluster": {Cluster: long(129)}, "incarnation": {Incarnation: long(129)}, "name": {Name: long(65)},
+		"key": {Key: make([]byte, 200)}, "proof": {Proof: make([]byte, 300)}, "cluster": {Cluster: long(129)}, "incarnation": {Incarnation: long(129)}, "name": {Name: long(65)},
 		"no text": {Name: "\xff"}, "addresses": {Addrs: make([]string, 33)},
 	} {
 		if q.Check() == nil {
 			t.Errorf("%s: passed", what)
 		}
 	}
-	if err := (admission.JoinRequest{Secret: make([]byte, 20), Cluster: long(128), Incarnation: long(128), Name: long(64), Addrs: make([]string, 32)}).Check(); err != nil {
+	if err := (admission.JoinRequest{Key: make([]byte, 32), Proof: make([]byte, 64), Cluster: long(128), Incarnation: long(128), Name: long(64), Addrs: make([]string, 32)}).Check(); err != nil {
 		t.Errorf("all at their limits: %v", err)
 	}
 }

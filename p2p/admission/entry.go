@@ -5,16 +5,20 @@ import "slices"
 // Role says what an admitted peer may do.
 type Role string
 
-// The roles. A ticket gives all of them unless it says otherwise.
+// The roles. A ticket gives those of AllRoles unless it says otherwise.
 const (
 	Worker Role = "worker" // runs tasks
 	Submit Role = "submit" // hands in and cancels jobs
 	Voter  Role = "voter"  // may be made a voter of the ledger, and so coordinator
-	Admin  Role = "admin"  // invites and removes peers, changes availability
+	Admin  Role = "admin"  // invites and removes peers, changes availability, and reads
+	Read   Role = "read"   // reads what tasks of others wrote and left
 )
 
-// AllRoles in the order they are shown.
+// AllRoles is what a machine of one's own has, in the order they are shown: Admin includes Read.
 func AllRoles() []Role { return []Role{Worker, Submit, Voter, Admin} }
+
+// KnownRoles are all there are. Others know them by their places: new ones come last.
+func KnownRoles() []Role { return append(AllRoles(), Read) }
 
 // Entry is one line of the roster: who was admitted, as what, by whom. Sig is By's signature over
 // the deterministic encoding of the entry without Sig, prefixed with a domain string.

@@ -24,6 +24,8 @@ const (
 type rosterFile struct {
 	Cluster string  `cbor:"1,keyasint"`
 	Entries []Entry `cbor:"2,keyasint"`
+
+	Roots []string `cbor:"3,keyasint,omitempty"`
 }
 
 // OpenRoster reads the roster at path, which need not exist yet. A damaged file is moved aside and
@@ -67,7 +69,7 @@ func decodeRoll(b []byte) (*roll, error) {
 	if err := wire.Unmarshal(body, &f); err != nil {
 		return nil, err
 	}
-	l := &roll{cluster: f.Cluster, entries: make(map[string]Entry, len(f.Entries))}
+	l := &roll{cluster: f.Cluster, entries: make(map[string]Entry, len(f.Entries)), roots: f.Roots}
 	for _, e := range f.Entries {
 		if err := l.put(e); err != nil {
 			return nil, err
@@ -77,7 +79,7 @@ func decodeRoll(b []byte) (*roll, error) {
 }
 
 func encodeRoll(l *roll) ([]byte, error) {
-	f := rosterFile{Cluster: l.cluster, Entries: make([]Entry, 0, len(l.entries))}
+	f := rosterFile{Cluster: l.cluster, Entries: make([]Entry, 0, len(l.entries)), Roots: l.roots}
 	for _, e := range l.entries {
 		f.Entries = append(f.Entries, e)
 	}

@@ -27,7 +27,9 @@ type Net interface {
 
 // JoinRequest is what a newcomer shows. It is at most 4 KiB encoded.
 type JoinRequest struct {
-	Secret      []byte   `cbor:"1,keyasint,omitempty"` // of the invite; none to try an open cluster
+	Secret      []byte   `cbor:"-"`                    // of the invite, which stays here; none to try an open cluster
+	Key         []byte   `cbor:"1,keyasint,omitempty"` // of the invite (TicketKey)
+	Proof       []byte   `cbor:"7,keyasint,omitempty"` // that the newcomer holds its secret (Prove)
 	Cluster     string   `cbor:"2,keyasint,omitempty"` // the cluster it means to join, "" if it does not know
 	Name        string   `cbor:"3,keyasint,omitempty"`
 	Addrs       []string `cbor:"4,keyasint,omitempty"` // where it listens, multiaddrs
@@ -45,6 +47,7 @@ type JoinAnswer struct {
 	Cluster string     `cbor:"5,keyasint,omitempty"`
 	Refusal *Refusal   `cbor:"6,keyasint,omitempty"`
 	Seats   []Seats    `cbor:"7,keyasint,omitempty"` // who holds a seat in the ledger, and the proof
+	Roots   []string   `cbor:"8,keyasint,omitempty"` // for a newcomer whose ticket names none: see Roster.Pin
 }
 
 // Admitter decides about newcomers: a node forwards to the coordinator. from is the authenticated
@@ -58,8 +61,8 @@ type Admitter interface {
 // forwarded.
 func (q JoinRequest) Check() error {
 	switch {
-	case len(q.Secret) > maxSecretLen:
-		return errors.New("the secret is too long")
+	case len(q.Key) > maxID || len(q.Proof) > maxSig:
+		return errors.New("the proof of a ticket is too long")
 	case len(q.Cluster) > maxID || len(q.Incarnation) > maxID:
 		return errors.New("an id is longer than 128 bytes")
 	case len(q.Name) > maxName || !utf8.ValidString(q.Name):
@@ -111,6 +114,9 @@ var ErrNoContact = errors.New("no contact")
 func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
+	if len(req.Secret) > 0 {
+		req.Key, req.Proof = TicketKey(req.Secret), Prove(req.Secret, n.Self())
+	}
 	req = req.trimmed() // a machine may have more addresses than anybody needs to find it
 	if err := req.Check(); err != nil {
 		return JoinAnswer{}, fmt.Errorf("cannot ask to join: %w", err)

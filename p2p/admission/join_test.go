@@ -44,7 +44,7 @@ func (f *testCluster) serve(peer string, a admission.Admitter, r *admission.Rost
 
 func (f *testCluster) knows(secret []byte, r *admission.Roster) admitter {
 	return func(_ context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
-		if !bytes.Equal(req.Secret, secret) {
+		if !bytes.Equal(req.Key, admission.TicketKey(secret)) || !admission.Proved(req.Key, from, req.Proof) {
 			return admission.JoinAnswer{}, &admission.Refusal{Code: admission.Refused, Message: "the secret is wrong"}
 		}
 		e := f.admit("v1", from)

@@ -41,6 +41,7 @@ type Roster struct {
 type roll struct {
 	cluster string
 	entries map[string]Entry
+	roots   []string // see Pin
 }
 
 // Believe says whose signatures count in what others show: of those that hold a seat. While level,
@@ -163,6 +164,7 @@ func (r *Roster) Adopt(a JoinAnswer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if held := r.now.Load(); held.cluster == next.cluster { // what we knew of this cluster stays, unless the answer knows better
+		next.roots = held.roots
 		for peer, e := range held.entries {
 			n, ok := next.entries[peer]
 			if ok && n.At < e.At || !ok && len(next.entries) < MaxRoster { // a roster above its cap could not be read back
@@ -209,6 +211,23 @@ func (r *Roster) Offer(entries ...Entry) error {
 	r.learn(next)
 	return first
 }
+
+// Pin remembers whose word this peer believes of who else may say something: the admins that it
+// knew when it joined. They are on disk when this returns.
+func (r *Roster) Pin(roots ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.now.Load().clone()
+	next.roots = slices.Compact(slices.Sorted(slices.Values(roots)))
+	if err := r.save(next); err != nil {
+		return err
+	}
+	r.now.Store(next)
+	return nil
+}
+
+// Roots is what was pinned.
+func (r *Roster) Roots() []string { return r.now.Load().roots }
 
 // Drop forgets entries that were shown to this peer and are not in the ledger.
 func (r *Roster) Drop(peers ...string) {
@@ -309,7 +328,9 @@ func (r *Roster) save(l *roll) error {
 	return nil
 }
 
-func (l *roll) clone() *roll { return &roll{cluster: l.cluster, entries: maps.Clone(l.entries)} }
+func (l *roll) clone() *roll {
+	return &roll{cluster: l.cluster, entries: maps.Clone(l.entries), roots: l.roots}
+}
 
 func (l *roll) put(e Entry) error {
 	if err := e.check(); err != nil {

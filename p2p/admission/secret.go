@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -25,11 +26,34 @@ func NewSecret() []byte {
 	return b
 }
 
-// HashSecret is what the ledger keeps of a secret: its SHA-256. The secret is random, so the hash
-// needs neither salt nor stretching.
-func HashSecret(secret []byte) []byte {
-	h := sha256.Sum256(secret)
-	return h[:]
+// A secret is the seed of a key pair. The ledger has the public key, and whoever holds the secret
+// signs their own peer id with the other: nobody who passes that on, or decides about it, can let in
+// anybody else.
+
+// ticketDomain and proofDomain separate these uses from all others.
+const (
+	ticketDomain = "covey ticket key 1\x00"
+	proofDomain  = "covey join 1\x00"
+)
+
+// TicketKey is what the ledger keeps of a secret: the public key of which it is the seed.
+func TicketKey(secret []byte) []byte {
+	return privateKey(secret).Public().(ed25519.PublicKey)
+}
+
+func privateKey(secret []byte) ed25519.PrivateKey {
+	seed := sha256.Sum256(append([]byte(ticketDomain), secret...))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+// Prove shows that a peer holds the secret of a ticket.
+func Prove(secret []byte, peer string) (proof []byte) {
+	return ed25519.Sign(privateKey(secret), append([]byte(proofDomain), peer...))
+}
+
+// Proved tells whether a peer has shown that it holds the secret of the ticket with that key.
+func Proved(key []byte, peer string, proof []byte) bool {
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, append([]byte(proofDomain), peer...), proof)
 }
 
 // SecretText spells a secret for `--invite`.

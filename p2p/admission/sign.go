@@ -92,8 +92,8 @@ func (e Entry) check() error {
 // CheckRoles tells whether every role is known and none is listed twice.
 func CheckRoles(roles []Role) error {
 	for i, r := range roles {
-		if !slices.Contains(AllRoles(), r) {
-			return fmt.Errorf("%w: role %q is unknown; the roles are %v", ErrBadEntry, r, AllRoles())
+		if !slices.Contains(KnownRoles(), r) {
+			return fmt.Errorf("%w: role %q is unknown; the roles are %v", ErrBadEntry, r, KnownRoles())
 		}
 		if slices.Contains(roles[:i], r) {
 			return fmt.Errorf("%w: role %q is listed twice", ErrBadEntry, r)

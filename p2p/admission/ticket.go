@@ -28,6 +28,7 @@ type Ticket struct {
 	Roles   []Role // what it gives; none means all
 	Expires int64  // milliseconds since 1970, 0 = never; only a hint, the ledger decides
 	Addrs   []PeerAddr
+	Roots   []string // admins whose word counts: what whoever made the ticket knows of the cluster
 }
 
 // Errors of ParseTicket, for errors.Is; the messages say more.
@@ -43,6 +44,7 @@ const (
 	ticketFamily = "covey"
 	ticketWord   = "covey1"
 	ticketMax    = 16 << 10 // characters
+	maxRoots     = 4        // in a ticket
 	sumLen       = 4
 )
 
@@ -56,6 +58,9 @@ func (t Ticket) String() string {
 			c.Addrs = append(c.Addrs, pack("", a))
 		}
 		w.Addrs = append(w.Addrs, c)
+	}
+	for _, r := range t.Roots[:min(len(t.Roots), maxRoots)] {
+		w.Roots = append(w.Roots, pack("/p2p/", r))
 	}
 	body, err := wire.Marshal(w)
 	if err != nil || len(body) > 0xffff {
@@ -85,6 +90,9 @@ func ParseTicket(s string) (Ticket, error) {
 			p.Addrs = append(p.Addrs, unpack("", a))
 		}
 		t.Addrs = append(t.Addrs, p)
+	}
+	for _, r := range w.Roots {
+		t.Roots = append(t.Roots, unpack("/p2p/", r))
 	}
 	if len(t.Secret) < secretLen || len(t.Secret) > maxSecretLen || t.Cluster == "" || CheckRoles(t.Roles) != nil {
 		return Ticket{}, fmt.Errorf("%w: made by another version of peer?", ErrNotTicket)
@@ -155,6 +163,7 @@ type ticketBody struct {
 	Roles   []Role        `cbor:"4,keyasint,omitempty"`
 	Expires int64         `cbor:"5,keyasint,omitempty"`
 	Addrs   []compactPeer `cbor:"6,keyasint,omitempty"`
+	Roots   [][]byte      `cbor:"7,keyasint,omitempty"`
 }
 
 type compactPeer struct {

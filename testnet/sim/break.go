@@ -52,6 +52,10 @@ const (
 	BreakNoInputs    Break = "no-inputs"    // I17: inputs are said to be here that are not
 	BreakOverfill    Break = "overfill"     // I18: a store takes more than its quota
 	BreakEvictLeased Break = "evict-leased" // I18: a store removes what somebody reads
+
+	BreakTrusting   Break = "trusting"    // I19: a peer starts whatever the coordinator gives it
+	BreakLoose      Break = "loose"       // I19: tasks run under less than their peer's policy names
+	BreakBelieveAll Break = "believe-all" // I19: the ledger takes every signature for good
 )
 
 // misread is the spec as it comes to be decided, if something is made wrong on purpose.

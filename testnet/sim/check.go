@@ -78,6 +78,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 		c.w.tracef("entry %d, epoch %s by %s: %s", e.Index, e.Epoch, e.By, commands(e.Commands, results))
 	}
 	for i, cmd := range e.Commands {
+		c.w.orders.decided(&cmd, &results[i])
 		switch {
 		case cmd.Supersede != nil && results[i].Refused == ledger.CodeNone:
 			c.reasons[cmd.Supersede.Task] = cmd.Supersede.Reason
@@ -88,6 +89,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 			}
 		case cmd.Depart != nil:
 			c.files.departed[cmd.Depart.Peer] = c.w.now()
+		case cmd.Act != nil && results[i].Existed: // it counted before, and changes nothing
 		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
 			c.w.load.availed(cmd.Avail)
 		case cmd.Settle != nil:
@@ -112,6 +114,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 // started is I4 and I10: who starts, beside whom, and with what.
 func (c *check) started(l *life, r *proc) {
 	w, t := c.w, r.launch.Task
+	w.orders.started(l, r)
 	if old := c.starts[t]; old != nil {
 		w.fail("I4", "%s starts %s, which was started before, at %v", l.p.id, t, old.since)
 	}

@@ -25,6 +25,7 @@ func (w *world) decide(t *testing.T, cmds ...ledger.Command) ledger.Result {
 func founded(t *testing.T) *world {
 	w := newWorld(Config{Seed: 1, Peers: 3})
 	p := w.peers[0]
+	w.orders.off = true
 	w.load.drains = map[taskstate.PeerID]ledger.Availability{}
 	entry := admission.Entry{Cluster: clusterID, Peer: p.id, Name: p.id, Roles: admission.AllRoles(), By: p.id}
 	w.decide(t, ledger.Command{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry}}, ledger.Command{Lead: &ledger.Lead{Chain: true}})

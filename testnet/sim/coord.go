@@ -7,6 +7,7 @@ import (
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/node/highwater"
 	"covey/taskstate"
 )
 
@@ -34,6 +35,8 @@ type door struct {
 	peer  *peer
 	term  *term
 	heard time.Duration
+	early []session.Up // came before it was known what others remember of the worker
+	asked *term        // who waits for that
 }
 
 const (
@@ -203,6 +206,9 @@ func (t *term) send(d *door, f session.Down) {
 		w.tracef("%s to %s: set %d of %d (complete %t, more %t): %d grants, stop %v, recall %v",
 			t.l.p.id, d.peer.id, a.ResultsIn, a.AppliesTo, a.Complete, a.More, len(a.Grants), a.Stop, a.Recall)
 	}
+	if a := f.Assignments; a != nil && !a.Complete && len(a.Grants) > 0 && t.l.p.misleads > 0 && w.chance(0.2) {
+		f.Assignments = w.twist(a)
+	}
 	if f.Ack != nil && w.cfg.Break == BreakNoAck {
 		return
 	}
@@ -281,6 +287,8 @@ func (l *life) accept(x *link) {
 func (l *life) serve(d *door, u session.Up) {
 	d.heard = l.w.now()
 	switch {
+	case d.asked != nil && d.term == nil:
+		d.early = append(d.early, u)
 	case u.Hello != nil && d.term == nil:
 		if l.term == nil {
 			no := &session.Refuse{Code: session.RefuseNotCoordinator, Message: "this peer does not coordinate"}
@@ -291,13 +299,9 @@ func (l *life) serve(d *door, u session.Up) {
 			d.link.close()
 			return
 		}
-		l.conns++
-		l.w.stats.Sessions++
-		d.conn, d.term = l.conns, l.term
-		l.term.links[d.conn] = d
-		delete(l.term.probes, d.peer.id)
-		l.term.post(coordinator.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello, Known: l.known(d.peer, u.Hello.Incarnation)})
+		d.asked = l.term
 		d.guard()
+		l.inquire(d, u.Hello)
 	case d.term == nil || d.term.over:
 		d.link.abort()
 	case u.Batch != nil:
@@ -314,6 +318,85 @@ func (l *life) serve(d *door, u session.Up) {
 		}
 		d.term.post(coordinator.SessionFrame{Conn: d.conn, Frame: u})
 	}
+}
+
+// inquire asks all who hold a seat what they remember of a worker that says Hello.
+func (l *life) inquire(d *door, h *session.Hello) {
+	w, t := l.w, d.asked
+	c := highwater.Comer{Resumes: h.Session != "", Last: h.Last, Seated: d.peer.voter && d.peer != l.p}
+	l.replica.Read(func(st *ledger.State) {
+		m, _ := st.Member(d.peer.id)
+		c.Registered = m.Incarnation == h.Incarnation
+	})
+	seats := 0
+	for _, o := range w.peers {
+		if o.voter {
+			seats++
+		}
+	}
+	q := highwater.Inquire(c, l.known(d.peer, h.Incarnation), seats, l.mono())
+	over := false
+	var look func()
+	look = func() {
+		next := q.Next(l.mono())
+		switch {
+		case over:
+		case next.IsZero():
+			over = true
+			best, ok := q.Outcome()
+			l.open(d, h, best, ok)
+		default:
+			l.after(next.Sub(l.mono()), look)
+		}
+	}
+	for _, o := range w.peers {
+		if !q.Asks() || !o.voter || o == l.p || o == d.peer {
+			continue
+		}
+		back, reached := w.ms(1, 3000), w.net.both(l.p, o) && o.up() && o.frozen <= w.now()
+		if reached {
+			back = w.net.delay(l.p, o) + w.net.delay(o, l.p)
+		}
+		there := o.life
+		l.after(back, func() {
+			if t.over || over {
+				return
+			}
+			if reached && !there.dead {
+				q.Told(there.known(d.peer, h.Incarnation))
+			} else {
+				q.Silent()
+			}
+			look()
+		})
+	}
+	look()
+}
+
+// open begins a session, once it is known what is remembered of the worker.
+func (l *life) open(d *door, h *session.Hello, best highwater.Word, ok bool) {
+	t := d.asked
+	switch {
+	case !d.link.open || d.term != nil:
+		return
+	case t.over || l.term != t:
+		d.link.abort()
+		return
+	case !ok:
+		d.link.send(session.Down{Refuse: &session.Refuse{Code: session.RefuseUnheard, Message: "too few say what they remember"}})
+		d.link.close()
+		return
+	}
+	l.conns++
+	l.w.stats.Sessions++
+	d.conn, d.term = l.conns, t
+	t.links[d.conn] = d
+	delete(t.probes, d.peer.id)
+	t.post(coordinator.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *h, Known: coordinator.Known{Batch: best.Number, Sum: best.Sum}})
+	for _, u := range d.early {
+		l.serve(d, u)
+	}
+	d.early = nil
 }
 
 // guard is the read deadline of the session's reader.

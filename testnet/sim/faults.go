@@ -39,6 +39,8 @@ func faultKinds() []fault {
 		{"freeze", 6, (*world).freeze},
 		{"idle", 2, (*world).idle},
 		{"clock", 4, (*world).stepClock},
+		{"forge", 4, (*world).forge},
+		{"mislead", 3, (*world).mislead},
 		{"election", 5, (*world).election},
 		{"gossip lost", 3, func(w *world) { w.gossip(&w.net.lossy) }},
 		{"gossip repeated", 3, func(w *world) { w.gossip(&w.net.double) }},

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/coordinator"
 	"covey/dispatch/session"
 	"covey/membership/digest"
+	"covey/node/highwater"
 	"covey/taskstate"
 )
 
@@ -110,9 +110,9 @@ func (l *life) renew() {
 }
 
 // known is what is held here of a worker's incarnation.
-func (l *life) known(p *peer, inc taskstate.Incarnation) (k coordinator.Known) {
-	k.Batch = max(l.digest.Mark(p.id, string(inc)).Top, l.p.shown.of[digest.Stream{Author: p.id, Incarnation: string(inc)}].top)
-	if env, ok := l.digest.Held(p.id, string(inc), k.Batch); ok {
+func (l *life) known(p *peer, inc taskstate.Incarnation) (k highwater.Word) {
+	k.Number = max(l.digest.Mark(p.id, string(inc)).Top, l.p.shown.of[digest.Stream{Author: p.id, Incarnation: string(inc)}].top)
+	if env, ok := l.digest.Held(p.id, string(inc), k.Number); ok {
 		if raw, err := env.Encode(); err == nil {
 			k.Sum = session.EnvelopeSum(raw)
 		}
@@ -189,9 +189,9 @@ func (c *check) outputLost(j *work, id taskstate.TaskID, final *taskstate.Status
 	}
 }
 
-// highwater is a peer's file of how many batches every worker has signed. It is written after a
+// heard is a peer's file of how many batches every worker has signed. It is written after a
 // batch was shown, so that what came in the last moment before a peer ended may not be in it.
-type highwater struct {
+type heard struct {
 	of map[digest.Stream]shown
 }
 

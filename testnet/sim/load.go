@@ -239,7 +239,7 @@ func (d *load) send(r *request, n uint64) {
 	w := d.w
 	retry := func() { d.again(r, w.ms(50, 1500)) }
 	via := r.via.life
-	if via == nil || r.via.frozen > w.now() || via.hint.peer == nil {
+	if via == nil || !w.quorum.isMember(r.via) || r.via.frozen > w.now() || via.hint.peer == nil {
 		retry()
 		return
 	}
@@ -260,7 +260,10 @@ func (d *load) send(r *request, n uint64) {
 			}
 			return
 		}
-		cmd := r.cmd()
+		if to.withholds > 0 {
+			return
+		}
+		cmd := w.orders.sign(r.via, r.cmd())
 		if w.cfg.Break == BreakSayYes && r.cancel && !r.job.keeps() {
 			cmd = ledger.Command{Lead: &ledger.Lead{Chain: true}}
 		}
@@ -270,7 +273,7 @@ func (d *load) send(r *request, n uint64) {
 				if r.try != n || r.done || !w.net.passes(to, r.via) {
 					return
 				}
-				if !ok || results[0].Refused == ledger.CodeStale {
+				if !ok || results[0].Refused == ledger.CodeStale || results[0].Refused == ledger.CodeLate {
 					retry()
 					return
 				}

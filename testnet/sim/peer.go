@@ -11,6 +11,7 @@ import (
 	"covey/membership/digest"
 	"covey/taskstate"
 	"covey/testnet/sim/memjournal"
+	"covey/trust/policy"
 )
 
 // peer is a machine: what is left of it when its process ends.
@@ -40,7 +41,7 @@ type peer struct {
 	heedless bool               // it does not hear what others know of it, for a Break
 	filled   int                // next to no room, but for what the journal has in reserve
 	copy     []byte             // of the ledger, as saved now and then
-	shown    highwater          // how far workers were
+	shown    heard              // how far workers were
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
@@ -53,6 +54,10 @@ type peer struct {
 	pains   int           // faults that touch it now
 	idles   int           // of those, how many have it start nothing it gets
 	lied    time.Duration // when it did so last
+
+	policy    policy.Policy
+	misleads  int // as coordinator, it gives tasks that nobody asked for
+	withholds int // as coordinator, it does nothing of what people ask for
 }
 
 func newPeer(w *world, n int) *peer {
@@ -66,7 +71,7 @@ func newPeer(w *world, n int) *peer {
 func (p *peer) newDisk() {
 	p.newJournal()
 	p.newFiles()
-	p.copy, p.shown = nil, highwater{}
+	p.copy, p.shown = nil, heard{}
 }
 
 // newJournal begins a new incarnation.
@@ -175,6 +180,9 @@ func (p *peer) boot() {
 		} else {
 			l.replica.Reset(st)
 		}
+	}
+	if w.cfg.Break != BreakBelieveAll {
+		l.replica.Verify(unsealed)
 	}
 	park := 0
 	if w.cfg.Seed%8 == 5 {

@@ -46,6 +46,9 @@ const (
 
 func (q *quorum) init(w *world) {
 	q.w, q.truth = w, ledger.NewState()
+	if w.cfg.Break != BreakBelieveAll {
+		q.truth.SetVerify(unsealed)
+	}
 }
 
 func (q *quorum) begin() {
@@ -56,7 +59,7 @@ func (q *quorum) begin() {
 		return admission.Entry{Cluster: clusterID, Peer: p.id, Name: p.id, Roles: roles, At: birth.UnixMilli(), By: founder.id}
 	}
 	q.term = 1
-	cmds := []ledger.Command{{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry(founder)}}}
+	cmds := []ledger.Command{{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry(founder), RequireOrders: true}}}
 	for _, p := range w.peers[1:] {
 		if !p.voter && w.chance(0.1) { // it joins later
 			w.after(w.ms(0, 300_000), func() {
@@ -64,7 +67,7 @@ func (q *quorum) begin() {
 			})
 			continue
 		}
-		cmds = append(cmds, ledger.Command{Admit: &ledger.Admit{Entry: entry(p)}})
+		cmds = append(cmds, w.orders.sign(founder, ledger.Command{Admit: &ledger.Admit{Entry: entry(p)}}))
 	}
 	q.write(ledger.Entry{Epoch: taskstate.At(1, 1), Stamp: birth.UnixMilli(), By: founder.id, Commands: cmds})
 	w.after(time.Second, q.watch)
@@ -77,7 +80,7 @@ func (q *quorum) order(cmd ledger.Command, done func() bool) {
 		return
 	}
 	if l := q.leader; l != nil && !l.dead && l.leading != nil {
-		q.propose(l, []ledger.Command{cmd}, func([]ledger.Result, bool) {})
+		q.propose(l, []ledger.Command{w.orders.sign(w.peers[0], cmd)}, func([]ledger.Result, bool) {})
 	}
 	w.after(w.ms(500, 2000), func() { q.order(cmd, done) })
 }

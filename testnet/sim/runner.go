@@ -32,6 +32,9 @@ func (p *peer) running() []taskstate.TaskID {
 // start is the runner's Start.
 func (l *life) start(launch taskstate.Launch) {
 	w, p := l.w, l.p
+	if !l.guard(&launch) {
+		return
+	}
 	r := &proc{p: p, launch: launch, life: l, inside: launch.Job.Resources == (taskstate.Resources{}), since: w.now()}
 	if w.tracing() {
 		w.tracef("%s starts %s of epoch %s", p.id, launch.Task, launch.Epoch)

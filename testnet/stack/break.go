@@ -21,6 +21,8 @@ const (
 	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
 	BreakStillCut  Break = "still-cut"  // I5: what was cut stays so for a while when it is said to heal
 	BreakLoseFiles Break = "lose-files" // I16: nobody has what tasks left when the faults are over
+	BreakChanged   Break = "changed"    // I19: a peer runs something else than what was signed
+	BreakLoose     Break = "loose"      // I19: a peer runs what was signed under nothing that its policy names
 )
 
 // shows names the fault without which a break changes nothing: lives with that break have more of

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -13,14 +14,15 @@ import (
 type check struct {
 	w *world
 
-	mu     sync.Mutex
-	starts map[taskstate.TaskID]*proc
-	slots  map[slot][]*proc  // that ran or run
-	epochs map[string]string // who coordinates in an epoch: peer id
-	last   time.Duration     // when a task was started last
-	leader string            // id of the newest coordinator anybody named
-	names  map[string]string // peer id → name
-	liars  map[string]bool   // peer ids of those that pretend to hold a seat
+	mu      sync.Mutex
+	starts  map[taskstate.TaskID]*proc
+	slots   map[slot][]*proc  // that ran or run
+	epochs  map[string]string // who coordinates in an epoch: peer id
+	last    time.Duration     // when a task was started last
+	cluster string            // its id, as the first order says
+	leader  string            // id of the newest coordinator anybody named
+	names   map[string]string // peer id → name
+	liars   map[string]bool   // peer ids of those that pretend to hold a seat
 }
 
 type slot struct {
@@ -38,10 +40,42 @@ func (c *check) coordinator() string {
 	return c.names[c.leader]
 }
 
-// started is I4, I6 and I10: who starts what, beside whom, and with what.
+// ordered is I19: somebody signed what starts, for this cluster, and the machine's policy says what
+// it runs under.
+func (c *check) ordered(x *proc) {
+	l := x.launch
+	switch c.w.cfg.Break {
+	case BreakChanged:
+		other := *l.Job
+		other.Run.Noop = &taskstate.Noop{Duration: l.Job.Run.Noop.Duration + 1}
+		l.Job = &other
+	case BreakLoose:
+		l.Confinement = nil
+	}
+	o := l.Job.Order
+	if o == nil {
+		c.w.fail("I19", "%s starts %s, and nobody has signed it", x.p.name, l.Task)
+		return
+	}
+	c.mu.Lock()
+	if c.cluster == "" {
+		c.cluster = o.Cluster
+	}
+	cluster := c.cluster
+	c.mu.Unlock()
+	if err := l.CheckOrder(cluster, 0, p2p.Verify); err != nil {
+		c.w.fail("I19", "%s starts %s: %v", x.p.name, l.Task, err)
+	}
+	if l.Confinement == nil {
+		c.w.fail("I19", "%s starts %s, and no policy says under what", x.p.name, l.Task)
+	}
+}
+
+// started is I4, I6, I10 and I19: who starts what, beside whom, with what, and on whose order.
 func (c *check) started(x *proc) {
 	w, p, t := c.w, x.p, x.launch.Task
 	w.tellf("%s starts %s, epoch %s", p.name, t, x.launch.Epoch)
+	c.ordered(x)
 	if _, need := p.running(); !need.Fits(p.offer) {
 		w.fail("I10", "%s runs tasks that need %+v, and has %+v", p.name, need, p.offer)
 	}

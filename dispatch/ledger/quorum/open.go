@@ -134,6 +134,7 @@ func Open(cfg Config) (*Node, error) {
 // assemble makes the parts, those that others need first.
 func (n *Node) assemble() (err error) {
 	cfg, rep := &n.cfg, ledger.NewReplica()
+	rep.Verify(cfg.Verify)
 	n.place, n.folder = &place{rep: rep}, folder{cfg}
 	n.identity = &identity{cfg: cfg, wakes: n.wakes}
 	n.dir = newDirectory(n.place, n.wakes, cfg)

@@ -59,6 +59,7 @@ func (r *Executor) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 		r.ended(t, e)
 	}
 	r.dismiss(left, dismissed)
+	r.sweepSecrets()
 	if len(gone) > 0 && !r.cfg.Copied {
 		if n := supervise.KillTasks(gone); n > 0 {
 			r.cfg.Log.Info("killed what an earlier life left running", "killed", n)

@@ -33,8 +33,14 @@ func BenchmarkTrue(b *testing.B) {
 	fresh := func() string { n++; return filepath.Join(root, fmt.Sprint(n)) }
 	for range 5 { // in turns: what else the machine does falls on both
 		b.Run("plain", func(b *testing.B) { benchPlain(b, fresh()) })
-		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true) })
-		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false) })
+		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true, nil) })
+		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false, nil) })
+		for how, self := range map[string]bool{"hidden": true, "hidden-user": false} { // the data folder is, and the task is another user
+			b.Run(how, func(b *testing.B) {
+				data := fresh()
+				benchRunner(b, filepath.Join(data, "tasks"), false, &Sandbox{Hide: []string{data}, Users: data + ".users", Self: self})
+			})
+		}
 	}
 }
 
@@ -118,7 +124,7 @@ func plainTask(dir string) error {
 	return c.Run()
 }
 
-func benchRunner(b *testing.B, root string, inside bool) {
+func benchRunner(b *testing.B, root string, inside bool, box *Sandbox) {
 	b.Helper()
 	job := process(taskstate.Process{Command: []string{"/bin/true"}})
 	free := make(chan struct{}, parallelism)
@@ -133,7 +139,7 @@ func benchRunner(b *testing.B, root string, inside bool) {
 			<-free
 		}
 	})
-	r, err = New(Config{Dir: root, InProcess: inside, Report: report})
+	r, err = New(Config{Dir: root, InProcess: inside, Report: report, Sandbox: box})
 	if err != nil {
 		b.Fatal(err)
 	}

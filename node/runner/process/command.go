@@ -2,10 +2,12 @@ package process
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"covey/node/runner/sandbox"
 	"covey/taskstate"
 )
 
@@ -49,6 +51,26 @@ func passed(environ []string) []string {
 		}
 	}
 	return out
+}
+
+// baseOf is what is passed on to a task: who has a user of its own, or no files of others, has its
+// home where it may write.
+func (r *Executor) baseOf(box *sandbox.Spec, home, work string) []string {
+	if box == nil || box.User == nil && !box.Closed {
+		return r.base
+	}
+	own := map[string]string{"HOME": work}
+	if box.Closed {
+		own["TMPDIR"] = filepath.Join(home, tempName)
+	}
+	base := slices.DeleteFunc(slices.Clone(r.base), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return own[name] != ""
+	})
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		base = append(base, name+"="+own[name])
+	}
+	return base
 }
 
 // environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later

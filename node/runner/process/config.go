@@ -41,6 +41,12 @@ type Config struct {
 	// rejected.
 	Inputs Inputs
 
+	// Sandbox is what tasks are kept from; nil: nothing that this peer's user is not kept from.
+	Sandbox *Sandbox
+
+	// Secrets is what opens the secrets of tasks; nil: tasks with secrets are rejected.
+	Secrets Secrets
+
 	InProcess bool          // processes are this process's own and end with Close; so it is, too, where there is no supervisor (all but Linux)
 	Idle      time.Duration // how long a supervisor without processes is kept; 0 = supervise.DefaultIdle
 	Guard     int           // a process whose end ends all processes at once, even when no peer is there; 0 = none
@@ -50,6 +56,12 @@ type Config struct {
 type Inputs interface {
 	// Place puts the inputs of a task's job into its work folder, which is new. It ends with ctx.
 	Place(ctx context.Context, l taskstate.Launch, work string) error
+}
+
+// Secrets opens what a task is to find in its folder of secrets.
+type Secrets interface {
+	// Values are the secrets of a task by name. It ends with ctx.
+	Values(ctx context.Context, l taskstate.Launch) (map[string][]byte, error)
 }
 
 // Stdin brings what a task is to read.

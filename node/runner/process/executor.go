@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"covey/node/runner/supervise"
@@ -18,6 +19,8 @@ type Executor struct {
 	base    []string // environment passed on from the daemon
 	keeper  keeper
 	lasting bool // processes outlive this one
+	boxes   *boxes
+	vault   vault // of tasks' secrets
 	spare   spare
 	late    lateOutput
 
@@ -63,12 +66,20 @@ func New(cfg Config) (*Executor, error) {
 			return nil, fmt.Errorf("notes about processes of another folder cannot be removed: %w", err)
 		}
 	}
+	v := openVault(cfg.Dir)
+	if box := cfg.Sandbox; box != nil && v.root != "" {
+		b := *box
+		b.Hide, cfg.Sandbox = append(slices.Clone(b.Hide), v.root), &b
+	}
 	r := &Executor{
-		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
+		cfg: cfg, vault: v, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
 		late: lateOutput{log: cfg.Log}, tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
+	if r.boxes, err = newBoxes(cfg); err != nil {
+		return nil, err
+	}
 	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
 		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
 	}
@@ -170,6 +181,7 @@ func (r *Executor) Close() error {
 	r.die()
 	r.feeds.Wait()
 	r.late.close()
+	r.vault.close()
 	return err
 }
 

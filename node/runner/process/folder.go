@@ -13,6 +13,9 @@ import (
 // WorkName is the folder an attempt runs in, in its own.
 const WorkName = "work"
 
+// tempName is the folder for what a task without files of others puts aside.
+const tempName = "tmp"
+
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
 func (r *Executor) freshFolder(home string) error {

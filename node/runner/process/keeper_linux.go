@@ -8,7 +8,7 @@ func openKeeper(cfg Config, sink func(supervise.Event)) (k keeper, lasting bool,
 		return k, false, err
 	}
 	c, err := supervise.Open(supervise.ClientConfig{
-		Dir: cfg.Dir, Sink: sink, LogCap: cfg.LogCap, Grace: cfg.Grace, Idle: cfg.Idle, Guard: cfg.Guard,
+		Dir: cfg.Dir, Sink: sink, LogCap: cfg.LogCap, Grace: cfg.Grace, Idle: cfg.Idle, Guard: cfg.Guard, Born: cfg.Sandbox != nil && tried[1]().Mounts,
 		Warn: func(s string) { cfg.Log.Warn(s) },
 	})
 	return c, true, err

@@ -49,6 +49,7 @@ func (r *Executor) launch(t *task) {
 			why = unprepared(err)
 		}
 		emptyOutput(s.Home)
+		r.drop(t)
 		r.finish(t, rejected(why))
 		return
 	}
@@ -119,6 +120,14 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	} else if err := os.Mkdir(filepath.Join(home, supervise.InputFolder), 0o700); err != nil {
 		return s, err
 	}
+	if err := r.lacks(l.Confinement); err != nil {
+		return s, err
+	}
+	user, err := r.boxes.userOf(*l)
+	if err != nil {
+		return s, err
+	}
+	s.Box = r.boxes.of(*l, home, user)
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
 	s.Stdin = l.Job.Stdin
 	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
@@ -134,8 +143,22 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	if s.Dir, err = workFolder(work, p); err != nil {
 		return s, err
 	}
+	if s.Box != nil && s.Box.Closed {
+		if err := os.Mkdir(filepath.Join(home, tempName), 0o700); err != nil {
+			return s, err
+		}
+	}
+	if err := hand(home, user); err != nil {
+		return s, err
+	}
 	vars := coveyVars(*l)
-	s.Env = environment(r.base, p.Env, vars)
+	if l.Job.Secrets != nil {
+		if s.Secrets, err = r.secrets(l, user, s.Box); err != nil {
+			return s, err
+		}
+		vars = append(vars, [2]string{secretsVar, s.Secrets})
+	}
+	s.Env = environment(r.baseOf(s.Box, home, work), p.Env, vars)
 	if s.Argv, err = arguments(p, vars, l.Job.RawItem(l.Item)); err != nil {
 		return s, err
 	}
@@ -197,6 +220,7 @@ func (r *Executor) ended(t *task, e supervise.Event) {
 	rep := classify(t, e)
 	t.mu.Unlock()
 	t.feed.end()
+	r.drop(t)
 	r.leave(t)
 	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
 		r.watchLate(t, e)

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,12 +14,12 @@ import (
 // without os.File.
 func asNew(home string) bool {
 	const names = 3 // work, stdout, stderr
-	dir, ok := bareFolder(unix.AT_FDCWD, home, names)
+	dir, ok := bareFolder(unix.AT_FDCWD, home, names, 0o700, 0o711)
 	if !ok {
 		return false
 	}
 	defer func() { _ = syscall.Close(dir) }()
-	work, ok := bareFolder(dir, WorkName, 0)
+	work, ok := bareFolder(dir, WorkName, 0, 0o700)
 	if !ok {
 		return false
 	}
@@ -31,14 +32,14 @@ func asNew(home string) bool {
 	return true
 }
 
-// bareFolder opens a folder that has the mode we make it with and so many names in it.
-func bareFolder(at int, name string, names int) (fd int, ok bool) {
+// bareFolder opens a folder that has a mode we make it with and so many names in it.
+func bareFolder(at int, name string, names int, modes ...uint32) (fd int, ok bool) {
 	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return -1, false
 	}
 	var st syscall.Stat_t
-	if syscall.Fstat(fd, &st) == nil && st.Mode&0o7777 == 0o700 && countNames(fd, names) == names {
+	if syscall.Fstat(fd, &st) == nil && slices.Contains(modes, st.Mode&0o7777) && countNames(fd, names) == names {
 		return fd, true
 	}
 	_ = syscall.Close(fd)

@@ -31,6 +31,7 @@ type ClientConfig struct {
 	LogCap int64
 	Grace  time.Duration
 	Idle   time.Duration // how long a supervisor without processes is kept; 0 = DefaultIdle
+	Born   bool          // a supervisor is born so that it can carry out every Spec.Box, where that takes a user namespace
 	Guard  int           // a process whose end also ends everything at once; 0: none
 	Warn   func(string)
 
@@ -60,6 +61,7 @@ type Client struct {
 	spoken  int             // version of the protocol on up
 	writing bool            // somebody writes orders
 	marked  bool            // the folder says that it is of this boot
+	bare    bool            // it was said that the supervisor keeps nothing from tasks
 	open    map[string]bool // started, or found, and not acknowledged
 
 	wake chan struct{}

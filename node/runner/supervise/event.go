@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // Spec is a process to run.
@@ -15,11 +17,15 @@ type Spec struct {
 	Timeout   time.Duration // from its start until it is stopped; 0: none
 	Cap       int64         // bytes kept of each output file; 0: as Configure says
 	Stdin     bool          // it reads what is put into InputFolder of Home, and not an empty stdin
+	Secrets   string        // a folder that is removed when the task has ended; "": none
 	Newest    bool          // beyond the cap the newest output stays, as far as the disk can do that, and not the oldest
+	Box       *sandbox.Spec // what it is kept from; nil: nothing
 }
 
 // plain tells whether the spec says nothing that version 1 of the protocol could not say.
-func (s Spec) plain() bool { return s.Cap == 0 && !s.Newest && !s.Stdin }
+func (s Spec) plain() bool {
+	return s.Cap == 0 && !s.Newest && !s.Stdin && s.Secrets == "" && s.Box == nil
+}
 
 // Kind says what an Event is.
 type Kind uint8
@@ -119,7 +125,8 @@ const (
 	orderStop
 	orderAck
 	orderEnd       // everything, at once, and itself
-	orderStartWith // since version 2: a start with all that a Spec can say
+	orderStartWith // since version 2: a start with all that a Spec can say, but for Box
+	orderStartIn   // since version 2: and Box
 )
 
 type order struct {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks
 // all versions from oldestVersion to protocolVersion: the peer's hello names its newest, the
 // supervisor's welcome the one that is spoken, which is the newest both know. A hello and a welcome
-// look the same in every version. Version 2 has orderStartWith, and in events Cut and Took, this
+// look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut and Took, this
 // one behind everything else and only if there is one, so that files of ends are read as they were.
 const (
 	protocolVersion = 2
@@ -46,13 +48,16 @@ func appendOrder(b []byte, o order) []byte {
 		for _, n := range []int64{int64(o.version), o.logCap, int64(o.grace), int64(o.guard)} {
 			b = binary.AppendVarint(b, n)
 		}
-	case orderStart, orderStartWith:
+	case orderStart, orderStartWith, orderStartIn:
 		s := o.spec
 		b = appendText(appendText(appendText(appendText(b, s.Task), s.Home), s.Path), s.Dir)
 		b = appendTexts(appendTexts(b, s.Argv), s.Env)
 		b = binary.AppendVarint(b, int64(s.Timeout))
-		if o.kind == orderStartWith {
-			b = append(binary.AppendVarint(b, s.Cap), flagsOf(s.Newest, s.Stdin))
+		if o.kind >= orderStartWith {
+			b = appendText(append(binary.AppendVarint(b, s.Cap), flagsOf(s.Newest, s.Stdin)), s.Secrets)
+		}
+		if o.kind == orderStartIn {
+			b = appendBox(b, *s.Box)
 		}
 	case orderStop:
 		b = appendText(appendText(b, o.task), o.reason)
@@ -68,13 +73,17 @@ func decodeOrder(body []byte) (order, error) {
 	switch o.kind {
 	case orderHello:
 		o.version, o.logCap, o.grace, o.guard = int(d.number()), d.number(), time.Duration(d.number()), int(d.number())
-	case orderStart, orderStartWith:
+	case orderStart, orderStartWith, orderStartIn:
 		s := &o.spec
 		s.Task, s.Home, s.Path, s.Dir = d.text(), d.text(), d.text(), d.text()
 		s.Argv, s.Env, s.Timeout = d.texts(), d.texts(), time.Duration(d.number())
-		if o.kind == orderStartWith {
+		if o.kind >= orderStartWith {
 			s.Cap = d.number()
 			d.flags(&s.Newest, &s.Stdin)
+			s.Secrets = d.text()
+		}
+		if o.kind == orderStartIn {
+			s.Box = d.box()
 		}
 		d.bad = d.bad || s.Task == "" || len(s.Argv) == 0
 	case orderStop:
@@ -87,6 +96,30 @@ func decodeOrder(body []byte) (order, error) {
 		d.bad = true
 	}
 	return o, d.err()
+}
+
+func appendBox(b []byte, s sandbox.Spec) []byte {
+	user := sandbox.User{}
+	if s.User != nil {
+		user = *s.User
+	}
+	b = binary.AppendVarint(binary.AppendVarint(b, int64(user.UID)), int64(user.GID))
+	for _, paths := range [][]string{s.Hide, s.Show, s.Read, s.Write} {
+		b = appendTexts(b, paths)
+	}
+	return append(b, flagsOf(s.NNP, s.Demands, s.Rules, s.NoNet, s.Closed, s.Alike))
+}
+
+// box takes what appendBox made.
+func (d *decoder) box() *sandbox.Spec {
+	s := &sandbox.Spec{}
+	if user := (sandbox.User{UID: int(d.number()), GID: int(d.number())}); user != (sandbox.User{}) {
+		s.User = &user
+	}
+	s.Hide, s.Show, s.Read, s.Write = d.texts(), d.texts(), d.texts(), d.texts()
+	d.flags(&s.NNP, &s.Demands, &s.Rules, &s.NoNet, &s.Closed, &s.Alike)
+	d.bad = d.bad || s.Check() != nil
+	return s
 }
 
 func appendEvent(b []byte, e Event) []byte {

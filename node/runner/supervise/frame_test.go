@@ -26,6 +26,7 @@ func anyOrder(t *rapid.T) order {
 			Dir: rapid.String().Draw(t, "dir"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Timeout: time.Duration(rapid.Int64().Draw(t, "d")),
 		}
 		if o.kind == orderStartWith {
+			o.spec.Secrets = rapid.String().Draw(t, "secrets")
 			o.spec.Cap, o.spec.Newest, o.spec.Stdin = rapid.Int64().Draw(t, "cap"), rapid.Bool().Draw(t, "newest"), rapid.Bool().Draw(t, "stdin")
 		}
 	case orderStop:

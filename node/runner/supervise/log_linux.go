@@ -32,6 +32,11 @@ func (f logFile) stat() (size, written int64, err error) {
 // notesFlags keep an open from following a link, and from waiting for the reader of a pipe.
 const notesFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
+func (f logFile) chown(uid, gid int) error {
+	_, err := retry(func() (int, error) { return 0, syscall.Fchown(int(f), uid, gid) })
+	return err
+}
+
 // Truncate cuts the file to n bytes.
 func (f logFile) Truncate(n int64) error {
 	_, err := retry(func() (int, error) { return 0, syscall.Ftruncate(int(f), n) })

@@ -16,6 +16,8 @@ func openLog(path string) (logFile, error) {
 	return logFile{f}, err
 }
 
+func (f logFile) chown(uid, gid int) error { return f.Chown(uid, gid) }
+
 // hold is not known here.
 func (f logFile) hold(int64, int64) error { return errors.ErrUnsupported }
 

@@ -6,7 +6,10 @@ import (
 	"time"
 )
 
-var errOldSupervisor = errors.New("the supervisor on its peer is of version 0.1, which passes no stdin on; it is replaced when the tasks it has there have ended")
+var (
+	errOldSupervisor = errors.New("the supervisor on its peer is of version 0.1, which passes no stdin on; it is replaced when the tasks it has there have ended")
+	errOldBox        = errors.New("the supervisor on its peer is of version 0.1, which keeps nothing from a task; it is replaced when the tasks it has there have ended")
+)
 
 // Start runs a process; what becomes of it is told to Sink.
 func (c *Client) Start(s Spec) {
@@ -59,7 +62,7 @@ func (c *Client) flush() bool {
 			return false // run does that: it writes to the disk
 		}
 		if c.spoken < 2 {
-			c.refuseFed()
+			c.refuseNew()
 		}
 		conn, words := c.up, c.words()
 		c.writing = true
@@ -74,23 +77,41 @@ func (c *Client) flush() bool {
 	return c.writing || c.up != nil
 }
 
-// refuseFed reports tasks that the supervisor does not know how to feed: with an empty stdin in
-// place of theirs they would do something else. Called with c.mu held, which it gives up meanwhile.
-func (c *Client) refuseFed() {
-	fed := func(o order) bool { return o.kind == orderStart && o.spec.Stdin }
+// refuseNew reports tasks that the supervisor does not know how to run: with an empty stdin in place
+// of theirs they would do something else, and with nothing kept from them they could do more than
+// was agreed. What is kept from a task without having been demanded is not kept from it there, which
+// is said once. Called with c.mu held, which it gives up meanwhile.
+func (c *Client) refuseNew() {
+	why := func(o order) error {
+		switch {
+		case o.kind != orderStart:
+		case o.spec.Stdin:
+			return errOldSupervisor
+		case o.spec.Box != nil && o.spec.Box.Demands:
+			return errOldBox
+		}
+		return nil
+	}
 	var refuse []order
+	bare := false
 	for _, o := range c.next {
-		if fed(o) {
+		if why(o) != nil {
 			refuse = append(refuse, o)
+		} else if o.kind == orderStart && o.spec.Box != nil {
+			bare = !c.bare
 		}
 	}
-	if len(refuse) == 0 {
+	if len(refuse) == 0 && !bare {
 		return
 	}
-	c.next = slices.DeleteFunc(c.next, fed)
+	c.bare = c.bare || bare
+	c.next = slices.DeleteFunc(c.next, func(o order) bool { return why(o) != nil })
 	c.mu.Unlock()
+	if bare {
+		c.cfg.Warn("the supervisor of this peer's tasks is of version 0.1 and keeps nothing from them, not even this peer's key; it is replaced when the tasks it has have ended: `peer drain` lets them end")
+	}
 	for _, o := range refuse {
-		c.cfg.Sink(refused(o.spec.Task, errOldSupervisor))
+		c.cfg.Sink(refused(o.spec.Task, why(o)))
 	}
 	c.mu.Lock()
 }
@@ -111,7 +132,11 @@ func (c *Client) words() (words []byte) {
 	}
 	for _, o := range c.next {
 		starts := o.kind == orderStart
-		if starts && c.spoken >= 2 && !o.spec.plain() { // an older one keeps as much of the output as it does of everybody's
+		switch {
+		case !starts || c.spoken < 2 || o.spec.plain(): // an older one keeps as much of the output as it does of everybody's
+		case o.spec.Box != nil:
+			o.kind = orderStartIn
+		default:
 			o.kind = orderStartWith
 		}
 		say(o)

@@ -20,6 +20,10 @@ const orphanLook = 50 * time.Millisecond
 
 var errUnseen = errors.New("its exit code was not observed: the supervisor it belonged to was killed")
 
+// startSlack is how far the start of a process may be from what was noted: two ticks, in
+// milliseconds.
+const startSlack = 20
+
 // findOrphan finds the process a record tells of, if it still is that process: who got its number
 // later started later, or on another boot.
 func findOrphan(rec record) (process, bool) {
@@ -31,9 +35,8 @@ func findOrphan(rec record) (process, bool) {
 		return nil, false
 	}
 	o := &orphan{pid: rec.pid, p: p}
-	const slack = 20 // two ticks
 	var ok bool
-	if o.at, ok = startedAt(rec.pid); !ok || o.at < rec.before-slack || o.at > rec.after+slack || !o.alive() {
+	if o.at, ok = startedAt(rec.pid); !ok || !rec.began(o.at) || !o.alive() {
 		_ = p.Release()
 		return nil, false
 	}

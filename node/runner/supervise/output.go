@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"covey/node/runner/sandbox"
 )
 
 // Streams are the names of the two output files in a task's folder.
@@ -48,6 +50,20 @@ func openOutput(home string, c outputCap) (*output, error) {
 		o.files[i].times = times{path: filepath.Join(home, TimesFile(name)), count: -1}
 	}
 	return o, nil
+}
+
+// give makes the files those of the user that a task runs as: it may open its stdout once more, as
+// /dev/stdout does.
+func (o *output) give(box *sandbox.Spec) error {
+	if box == nil || box.User == nil {
+		return nil
+	}
+	for i := range o.files {
+		if err := o.files[i].f.chown(box.User.UID, box.User.GID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeUp finds out what became of files that another supervisor kept within their cap.

@@ -1,7 +1,10 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 )
@@ -84,6 +87,11 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
+	if err := out.give(x.spec.Box); err != nil {
+		out.close()
+		e.over(x, refused(x.spec.Task, err))
+		return
+	}
 	rec, err := e.records.begin(x.spec.Task, c)
 	if err != nil { // it could not be told from one that never started, should this process be killed
 		out.close()
@@ -100,6 +108,7 @@ func (e *Engine) fork(x *proc) {
 	began := time.Now()
 	p, err := spawn(spec{
 		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: stdin, stdout: out.files[0].f, stderr: out.files[1].f,
+		box: x.spec.Box,
 	})
 	in.passedOn(stdin)
 	if err != nil {
@@ -197,8 +206,11 @@ func took(began time.Time) int64 {
 	return max(1, time.Since(began).Milliseconds())
 }
 
-// over hands out the end of a task.
+// over hands out the end of a task. Nobody may be there to hear of it, so its secrets go here.
 func (e *Engine) over(x *proc, ev Event) {
+	if err := removeSecrets(x.spec.Secrets); err != nil {
+		e.warn("secrets of task " + x.spec.Task + " could not be removed: " + err.Error())
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.procs, x.spec.Task)
@@ -211,6 +223,17 @@ func (e *Engine) over(x *proc, ev Event) {
 	} else {
 		e.keep()
 	}
+}
+
+// removeSecrets removes a folder of secrets, which nobody may write to; none is none.
+func removeSecrets(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.Chmod(dir, 0o700); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.RemoveAll(dir)
 }
 
 func (e *Engine) tell(ev Event) {

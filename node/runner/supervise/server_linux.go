@@ -32,6 +32,8 @@ type server struct {
 	ending bool
 	guard  chan int
 	log    *boundedLog
+
+	orphans func() // lets go of those that ended, now and then; nil: this process has none
 }
 
 // superviseMain is all of a supervisor's life; dir is its tasks folder. It returns the exit code.
@@ -41,7 +43,8 @@ func superviseMain(dir string) int {
 	lock := os.NewFile(lockFD, "lock") // held as long as this process lives
 	defer lock.Close()
 	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
-	s := &server{dir: dir, guard: make(chan int, 1), log: newLog(os.Stderr, time.Now, logLimit)}
+	adoptOrphans()
+	s := &server{orphans: reapOrphans, dir: dir, guard: make(chan int, 1), log: newLog(os.Stderr, time.Now, logLimit)}
 	if err := s.run(); err != nil {
 		s.log.write(err.Error())
 		return 1
@@ -102,6 +105,9 @@ func (s *server) live(peers <-chan net.Conn) {
 		case <-ended:
 			return // Close stops them
 		case <-house.C:
+			if s.orphans != nil {
+				s.orphans()
+			}
 			if guard.gone() || s.forgotten() {
 				s.engine.KillAll("interrupted")
 				return
@@ -159,7 +165,7 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 			return false
 		}
 		switch o.kind {
-		case orderStart, orderStartWith:
+		case orderStart, orderStartWith, orderStartIn:
 			s.engine.Start(o.spec)
 		case orderStop:
 			s.engine.Stop(o.task, o.reason)

@@ -3,6 +3,8 @@ package supervise
 import (
 	"os"
 	"syscall"
+
+	"covey/node/runner/sandbox"
 )
 
 const (
@@ -18,6 +20,7 @@ type spec struct {
 	dir            string
 	stdin          *os.File
 	stdout, stderr logFile
+	box            *sandbox.Spec
 }
 
 // group is the process group it leads.

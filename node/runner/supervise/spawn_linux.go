@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"covey/node/runner/sandbox"
 )
 
 // Of waitid(2).
@@ -29,8 +31,10 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	c := &child{fd: -1}
-	err := withTag(s.task, func() error {
-		return withSlack(taskSlack, func() error { return c.fork(s) })
+	err := sandbox.Run(s.box, func(attr *syscall.SysProcAttr) error {
+		return withTag(s.task, func() error {
+			return withSlack(taskSlack, func() error { return c.fork(s, attr) })
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -38,11 +42,17 @@ func spawn(s spec) (*child, error) {
 	return c, nil
 }
 
-func (c *child) fork(s spec) (err error) {
+// fork is called with forks held.
+func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
+	sandbox.DropBorn()
+	attr.Setpgid, attr.PidFD = true, &c.fd
 	c.pid, err = syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
 		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
-		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
+		Sys: attr,
 	})
+	if err == nil {
+		forks.ours[c.pid] = true
+	}
 	return err
 }
 
@@ -72,7 +82,10 @@ func (c *child) reap(werr error) ending {
 	defer c.mu.Unlock()
 	_ = syscall.Kill(-c.pid, sigKill)
 	var ws syscall.WaitStatus
+	forks.Lock()
 	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
+	delete(forks.ours, c.pid)
+	forks.Unlock()
 	c.over = true
 	// With its leader reaped, only others are counted. Should the number belong to somebody new by
 	// now, it just is not alone.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // start starts a supervisor. Its socket is bound here, so that it can be dialled at once and what
@@ -52,6 +54,9 @@ func (c *Client) start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{socket, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.cfg.Born {
+		sandbox.Born(cmd.SysProcAttr)
+	}
 	keepDescriptors() // a pipe that the supervisor held would never end
 	if err := withSlack(ownSlack, cmd.Start); err != nil {
 		return fmt.Errorf("the supervisor of this peer's tasks does not start: %w", err)

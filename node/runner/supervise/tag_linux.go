@@ -3,7 +3,6 @@ package supervise
 import (
 	"hash/fnv"
 	"math"
-	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -30,13 +29,10 @@ func limitOf(pid int, set *rlimit) (old rlimit, ok bool) {
 	return old, e == 0
 }
 
-// tagging has one fork at a time: the limit is this process's own until the child has it.
-var tagging sync.Mutex
-
-// withTag calls f, which forks, with a task's tag.
+// withTag calls f, which forks, with a task's tag. It holds forks.
 func withTag(task string, f func() error) error {
-	tagging.Lock()
-	defer tagging.Unlock()
+	forks.Lock()
+	defer forks.Unlock()
 	old, ok := limitOf(0, nil)
 	if ok && old.max == math.MaxUint64 {
 		if _, ok = limitOf(0, &rlimit{cur: tagOf(task), max: old.max}); ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"covey/internal/golden"
+	"covey/node/runner/sandbox"
 )
 
 // A message of a supervisor is every field of its kind, in order: any change shows here. With what
@@ -18,13 +19,14 @@ func TestMessagesAreAsTheirVersionHasThem(t *testing.T) {
 	spec := Spec{
 		Task: "j.1.1", Home: "/home", Path: "/bin/sh", Dir: "/work", Argv: []string{"sh", "-c"}, Env: []string{"A=B"},
 		Timeout: time.Second, Cap: 7, Stdin: true, Newest: true,
+		Box: &sandbox.Spec{User: &sandbox.User{UID: 5, GID: 4}, Hide: []string{"/data"}, Show: []string{"/data/sock"}, NNP: true, Demands: true, Rules: true, NoNet: true, Closed: true, Alike: true, Read: []string{"/r"}, Write: []string{"/w"}},
 	}
 	var b strings.Builder
-	for k := orderHello; k <= orderStartWith; k++ {
+	for k := orderHello; k <= orderStartIn; k++ {
 		o := order{kind: k, spec: spec, task: "j.1.1", reason: "why", tasks: []string{"j.1.1", "j.2.1"}, version: 9, logCap: 8, grace: 7, guard: 6}
 		fmt.Fprintf(&b, "order %d: %q\n", k, appendOrder(nil, o))
 	}
-	if _, err := decodeOrder([]byte{byte(orderStartWith) + 1}); err == nil {
+	if _, err := decodeOrder([]byte{byte(orderStartIn) + 1}); err == nil {
 		t.Error("there is another order: add it here")
 	}
 	for k := Started; k <= synced; k++ {

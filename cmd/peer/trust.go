@@ -1,0 +1,344 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/internal/atomicfile"
+	"covey/node/api"
+	"covey/trust/policy"
+)
+
+const trustLong = `Say what this machine runs, and for whom. That is this machine's own business: it is in policy.yaml
+in its data folder, no other peer can change it, and whoever coordinates the cluster has to keep to
+it. The first rule that names who asks and what is to run decides; none means no.
+
+A machine of your own, with all roles, runs what it and administrators ask for. A machine of
+somebody else (` + "`peer ticket --guest`" + `) runs nothing until its owner adds a key. Keys are peers' ids:
+names can be taken by others. ` + "`peer key`" + ` prints a peer's own.
+
+docs/trust.md says what rules can say.`
+
+func trustCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trust",
+		Short: "Say whose jobs this machine runs",
+		Long:  trustLong,
+		Example: `  peer trust list                      what this machine runs, and for whom
+  peer trust add 12D3KooW…             let in what this key asks for
+  peer trust add 12D3KooW… --only /usr/bin/ffmpeg
+  peer trust remove 12D3KooW…          no more, and what runs of it is stopped
+  peer trust edit                      the whole file, in $EDITOR
+  peer trust test job.yaml --from 12D3KooW…`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return trustList(cmd.Context(), c) },
+	}
+	cmd.AddCommand(trustListCommand(c), trustAddCommand(c), trustRemoveCommand(c), trustEditCommand(c), trustTestCommand(c))
+	return cmd
+}
+
+func trustListCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "Show what this machine runs, for whom, and the keys of members",
+		Example: "  peer trust list\n  peer trust list -o json",
+		Args:    exactly(0, ""),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return trustList(cmd.Context(), c) },
+	}
+}
+
+func trustList(ctx context.Context, c *cli) error {
+	t, err := c.client().Trust(ctx)
+	return emit(c, err, t, t.Rules, func(w io.Writer) { trustText(w, t, c.carry) })
+}
+
+func trustText(w io.Writer, t api.Trust, carry func(string) string) {
+	names := map[string]string{}
+	for _, k := range t.Keys {
+		names[policy.Key+k.Key] = k.Name
+	}
+	if len(t.Rules) == 0 {
+		fmt.Fprintln(w, "this machine runs nothing: no rule lets anybody in")
+	} else {
+		g := table("RULE", "FROM", "RUN", "HELD TO")
+		for i, r := range t.Rules {
+			var from, held []string
+			for _, f := range r.From {
+				if name := names[f]; name != "" {
+					f += " (" + name + ")"
+				}
+				from = append(from, f)
+			}
+			for _, h := range [][2]string{
+				{"as", r.As},
+				{"net", r.Net},
+				{"isolate", r.Isolate},
+				{"read", strings.Join(r.Read, " ")},
+				{"limits", r.Limits},
+				{"require", strings.Join(r.Require, " ")},
+				{"without", strings.Join(r.Without, " ")},
+			} {
+				if h[1] != "" {
+					held = append(held, h[0]+" "+h[1])
+				}
+			}
+			g.add(strconv.Itoa(i+1), strings.Join(from, ", "), r.Run, orDash(strings.Join(held, "; ")))
+		}
+		g.write(w)
+	}
+	if t.Exists {
+		fmt.Fprintf(w, "file: %s\n", t.File)
+	}
+	if len(t.Keys) > 0 {
+		fmt.Fprintln(w)
+		g := table("KEY", "NAME", "ROLES")
+		for _, k := range t.Keys {
+			g.add(k.Key, orDash(k.Name), orDash(strings.Join(k.Roles, ",")))
+		}
+		g.write(w)
+	}
+	for _, x := range t.Warnings {
+		fmt.Fprintln(w, "warning: "+carry(x))
+	}
+}
+
+func trustAddCommand(c *cli) *cobra.Command {
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "add KEY",
+		Short: "Let this machine run what a key asks for",
+		Long: `Let this machine run what a key asks for, by a rule at the end of policy.yaml. It counts at once. A
+member can be named; the rule has its key, which is printed: compare it with what ` + "`peer key`" + ` prints
+over there, for anybody can take a name.`,
+		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
+		Args:    exactly(1, "expected the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := c.keyOf(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) {
+				out, err := policy.Add(text, key, only)
+				if errors.Is(err, policy.ErrHas) {
+					return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
+				}
+				return out, "this machine runs what " + key + " asks for", err
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines and no scripts")
+	return cmd
+}
+
+func trustRemoveCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove KEY",
+		Short: "Let nothing more in of a key, and stop what runs of it",
+		Long: `Take a key out of all rules of policy.yaml. What runs of it here is stopped, and runs elsewhere if
+its job allows; with on_revoke: finish in the file it goes on to its end. Rules that name a role are
+left as they are: an administrator's key is let in by role:admin, too.`,
+		Example: "  peer trust remove 12D3KooW…",
+		Args:    exactly(1, "expected the KEY that is to be let in no more; `peer trust list` has them"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := c.keyOf(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) {
+				out, had, err := policy.Remove(text, key)
+				if err == nil && !had {
+					err = api.Errorf(api.NotFound, "no rule names %s; roles are taken away with `peer roles`, and rules changed with `peer trust edit`", key)
+				}
+				return out, "no rule names " + key + " any more", err
+			})
+		},
+	}
+}
+
+func trustEditCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:     "edit",
+		Short:   "Edit policy.yaml; it is checked before it counts",
+		Example: "  peer trust edit\n  EDITOR=nano peer trust edit",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) {
+				out, err := edited(cmd.Context(), c, text)
+				return out, "", err
+			})
+		},
+	}
+}
+
+// edited is a text as somebody leaves it who edits it.
+func edited(ctx context.Context, c *cli, text []byte) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "peer-policy")
+	if err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, policy.FileName)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	editor := os.Getenv("VISUAL")
+	if editor == "" {
+		editor = os.Getenv("EDITOR")
+	}
+	if editor == "" {
+		editor = "vi"
+	}
+	words := strings.Fields(editor)
+	run := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := run.Run(); err != nil {
+		return nil, api.Errorf(api.Failed, "%s: %v; nothing was changed. Another editor can be named in EDITOR", editor, err)
+	}
+	return os.ReadFile(path)
+}
+
+// keyOf is a key as it was typed, or that of the member that was named.
+func (c *cli) keyOf(ctx context.Context, word string) (string, error) {
+	if len(word) > 40 && policy.IsKey(word) {
+		return word, nil
+	}
+	t, err := c.client().Trust(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, k := range t.Keys {
+		if k.Name == word || strings.HasPrefix(k.Key, word) {
+			found = append(found, k.Key)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", api.Errorf(api.NotFound, "no member that may submit is called %s, and it is no key as `peer key` prints it; `peer trust list` has them", word)
+	}
+	return "", api.Errorf(api.Conflict, "%d members are meant by %s: %s; type the key", len(found), word, strings.Join(found, ", "))
+}
+
+// changePolicy changes the policy's file, and tells what holds then. The peer need not run.
+func (c *cli) changePolicy(ctx context.Context, change func(text []byte) (out []byte, said string, err error)) error {
+	path := filepath.Join(c.data, policy.FileName)
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(c.data); err != nil {
+			return api.Errorf(api.NotFound, "there is no peer in %s; `peer up` makes one", c.data)
+		}
+		text = policy.Text(false, false)
+	case err != nil:
+		return api.Errorf(api.Failed, "cannot read the policy of this machine: %v", err)
+	}
+	out, said, err := change(text)
+	if err != nil {
+		if _, known := errors.AsType[*api.Error](err); known {
+			return err
+		}
+		return api.Errorf(api.Usage, "%s: %v", path, err)
+	}
+	if _, err := policy.Read(out); err != nil {
+		return api.Errorf(api.Usage, "%s:%v; nothing was changed", path, err)
+	}
+	if err := atomicfile.Write(path, out); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	if said != "" {
+		fmt.Fprintln(c.Err, said)
+	}
+	t, err := c.client().Trust(ctx)
+	if err != nil {
+		fmt.Fprintf(c.Err, "%s is written; it counts when the peer runs\n", path)
+		return nil
+	}
+	return emit(c, nil, t, t.Rules, func(w io.Writer) {
+		if said == "" {
+			trustText(w, t, c.carry)
+		}
+	})
+}
+
+func trustTestCommand(c *cli) *cobra.Command {
+	var from, at string
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Tell whether a job would run here, and held to what",
+		Long: `Tell whether a task of a job file would run on this machine if a key asked for it, by which rule,
+and held to what. Nothing is changed. --at asks what another peer's owner says of it, if this
+machine submitted it; ` + "`peer submit --dry-run`" + ` does so for all peers. Exit code 1: it would not run.`,
+		Example: "  peer trust test job.yaml\n  peer trust test job.yaml --from 12D3KooW…\n  peer trust test job.yaml --at alpha",
+		Args:    exactly(1, "expected a job file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, _, _, err := readJob(args[0], c.In)
+			if err != nil {
+				return err
+			}
+			var t api.TrustTried
+			if at != "" {
+				t, err = c.triedAt(cmd.Context(), api.Submit{Job: *job}, at)
+			} else {
+				if from != "" {
+					if from, err = c.keyOf(cmd.Context(), from); err != nil {
+						return err
+					}
+				}
+				t, err = c.client().TryTrust(cmd.Context(), api.TrustTry{Job: *job, By: from})
+			}
+			err = emit(c, err, t, []api.TrustTried{t}, func(w io.Writer) { triedText(w, t) })
+			if err == nil && !t.Allowed {
+				return exitError(1)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "as if this `KEY` asked for it (default this machine's own)")
+	cmd.Flags().StringVar(&at, "at", "", "ask about this `PEER` instead, as it tells others")
+	cmd.MarkFlagsMutuallyExclusive("from", "at")
+	return cmd
+}
+
+// triedAt is what another peer's owner says of a job, as the coordinator knows it.
+func (c *cli) triedAt(ctx context.Context, s api.Submit, peer string) (t api.TrustTried, err error) {
+	p, err := c.client().Preview(ctx, s)
+	if err != nil {
+		return t, err
+	}
+	for _, o := range p.Owners {
+		if o.Peer == peer || o.PeerName == peer || strings.HasPrefix(o.Peer, peer) {
+			return api.TrustTried{Allowed: o.Allowed, Reason: o.Reason, AsOf: p.AsOf}, nil
+		}
+	}
+	return t, api.Errorf(api.NotFound, "no peer %s is here that takes tasks; see `peer peers`", peer)
+}
+
+func triedText(w io.Writer, t api.TrustTried) {
+	rule := ""
+	if t.Rule > 0 {
+		rule = fmt.Sprintf(" (rule %d)", t.Rule)
+	}
+	switch {
+	case !t.Allowed:
+		fmt.Fprintln(w, "no: "+printable(t.Reason))
+	case t.Reason != "":
+		fmt.Fprintf(w, "yes%s, later: %s\n", rule, printable(t.Reason))
+	default:
+		fmt.Fprintf(w, "yes%s\n", rule)
+	}
+	for _, h := range t.Held {
+		fmt.Fprintln(w, "  "+printable(h))
+	}
+}

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Caller is who asks: somebody at this machine, or a process of a task that runs on it.
+type Caller struct {
+	PID, UID int // UID is -1 where the system does not tell
+
+	Inside bool   // it is, or may be, a process of a task
+	Task   string // which; "" if that cannot be told
+	As     string // the peer that submitted the task, in whose name it asks; "" if that cannot be told
+	AsName string // of that peer, for people
+	Why    string // why As is ""
+}
+
+type callerKey struct{}
+
+// WithCaller says who asks in what is served with the context. It is found out when first asked
+// for.
+func WithCaller(ctx context.Context, of func() Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, of)
+}
+
+// CallerOf is who asks. In a context of another origin it is this peer's owner.
+func CallerOf(ctx context.Context) Caller {
+	if of, ok := ctx.Value(callerKey{}).(func() Caller); ok {
+		return of()
+	}
+	return Caller{UID: -1}
+}
+
+// where says where a caller inside runs.
+func (c Caller) where() string {
+	if c.Task == "" {
+		return "a task"
+	}
+	return "task " + c.Task
+}
+
+// right is what a call asks of its caller. A call whose right is not said is administration.
+type right int
+
+const (
+	administer right = iota // change who is in the cluster, what holds for all, or this peer: its owner, by the token
+	know                    // what every member may know
+	read                    // what a job runs and wrote: from inside a task, of jobs its submitter may read
+	change                  // change the job that is named: from inside a task, if both were submitted here
+	hand                    // hand in a job, or files: from inside a task, if that was submitted here
+	fetch                   // have files brought: from inside a task, if that was submitted here
+)
+
+// Gate decides which calls are answered. The zero Gate asks for no token and knows no caller.
+type Gate struct {
+	Self  string // this peer
+	Token string // what administration has to show; "": nothing
+	// Reads tells whether a peer may read what others' jobs run and wrote; nil: it may.
+	Reads func(peer string) bool
+	// Note hears of every call that changes something or was refused, when it was answered; optional.
+	Note func(Noted)
+}
+
+// Noted is a call for the record.
+type Noted struct {
+	Caller Caller
+	Call   string // method and path
+	Err    *Error // nil: it was answered
+}
+
+// permits says why a caller does not get its answer.
+func (g *Gate) permits(r *http.Request, want right, b Backend) error {
+	c := CallerOf(r.Context())
+	switch {
+	case !c.Inside && c.UID > 0 && c.UID != os.Geteuid():
+		return Errorf(Refused, "this peer belongs to another user")
+	case !c.Inside && want == administer && !g.shown(r):
+		return Errorf(Refused, "administration is for who can read this peer's data folder: the token in its file %s was not shown; use `peer` of this version, as the user that runs the peer", tokenName)
+	case !c.Inside:
+		return nil
+	case want == administer:
+		return Errorf(Refused, "administration is not taken from inside a task, and this runs in %s; type it in a shell of this machine, as the user that runs the peer", c.where())
+	case c.As == "":
+		return Errorf(Refused, "this runs in %s, and it cannot be told who submitted it: %s; nothing is answered here", c.where(), c.Why)
+	case want == know:
+		return nil
+	case want == read:
+		return g.reads(r, c, b)
+	case c.As != g.Self:
+		return Errorf(Refused, "this runs in %s, which was submitted through %s: from inside it this peer takes no orders, as it would sign them with its own key; submit where the task was submitted", c.where(), c.AsName)
+	case want == change:
+		return g.owns(r, b)
+	}
+	return nil
+}
+
+// reads tells whether who submitted the task that asks may read the job it asks for.
+func (g *Gate) reads(r *http.Request, c Caller, b Backend) error {
+	if g.Reads == nil || g.Reads(c.As) {
+		return nil
+	}
+	id, _, _ := strings.Cut(r.PathValue("id"), ".")
+	a, err := b.Job(r.Context(), id)
+	if err == nil && a.Job.Submitter != c.As {
+		return Errorf(Refused, "this runs in %s, which was submitted through %s, and job %s was not: what jobs of others run and wrote is for those with the role admin or read", c.where(), c.AsName, id)
+	}
+	return err
+}
+
+// owns tells whether a job that is to be changed was submitted here, as was the task that asks.
+func (g *Gate) owns(r *http.Request, b Backend) error {
+	id, _, _ := strings.Cut(r.PathValue("id"), ".")
+	a, err := b.Job(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return MayChange(r.Context(), a.Job.Submitter)
+}
+
+// shown tells whether a call shows the token.
+func (g *Gate) shown(r *http.Request) bool {
+	said := strings.TrimPrefix(r.Header.Get("Authorization"), bearer)
+	return g.Token == "" || subtle.ConstantTimeCompare([]byte(said), []byte(g.Token)) == 1
+}
+
+const bearer = "Bearer "
+
+// tokenName is the file of the data folder with the token.
+const tokenName = "api.token"
+
+// TokenPath is where the peer with this data folder keeps what administration has to show.
+func TokenPath(data string) string { return filepath.Join(data, tokenName) }
+
+// NewToken draws a token.
+func NewToken() string {
+	return rand.Text()
+}
+
+// MayChange tells whether who asks may change a job of this submitter: from inside a task only
+// its own.
+func MayChange(ctx context.Context, submitter string) error {
+	if c := CallerOf(ctx); c.Inside && c.As != submitter {
+		return Errorf(Refused, "this runs in %s, and the job was submitted elsewhere: from inside a task only jobs of its own submitter are changed; type it in a shell of this machine", c.where())
+	}
+	return nil
+}
+
+// routes are calls, each with what it asks of its caller.
+type routes struct {
+	mux  *http.ServeMux
+	gate *Gate
+	b    Backend
+}
+
+// on serves a call.
+func (x *routes) on(want right, pattern string, f http.HandlerFunc) {
+	x.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := x.gate.permits(r, want, x.b); err != nil {
+			x.note(r, AsError(err))
+			fail(w, err)
+			return
+		}
+		if x.gate.Note == nil || r.Method == http.MethodGet || want == fetch || r.URL.Query().Get("dry_run") == "1" {
+			f(w, r)
+			return
+		}
+		kept := &outcome{ResponseWriter: w}
+		f(kept, r)
+		x.note(r, kept.err)
+	})
+}
+
+func (x *routes) note(r *http.Request, err *Error) {
+	if x.gate.Note != nil {
+		x.gate.Note(Noted{Caller: CallerOf(r.Context()), Call: r.Method + " " + r.URL.Path, Err: err})
+	}
+}
+
+// outcome remembers how a call was answered.
+type outcome struct {
+	http.ResponseWriter
+	err *Error
+}
+
+// Unwrap is for http.ResponseController.
+func (o *outcome) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+// failed is told by fail.
+func (o *outcome) failed(err *Error) { o.err = err }
+
+// readToken is the token of a running peer, "" if it cannot be read: from inside a task, or as
+// another user.
+func readToken(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

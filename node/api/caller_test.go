@@ -1,0 +1,186 @@
+package api_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"covey/node/api"
+)
+
+// guarded puts a backend behind a gate, asked by who.
+func guarded(t *testing.T, b api.Backend, g *api.Gate, who api.Caller) (*api.Client, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := api.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{
+		Handler: api.NewHandler(b, g),
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return api.WithCaller(ctx, func() api.Caller { return who })
+		},
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(l) // ends with Close
+	}()
+	c := api.NewClient(path)
+	t.Cleanup(func() {
+		c.Close()
+		srv.Close()
+		<-ended
+	})
+	return c, filepath.Dir(path)
+}
+
+// asked are calls of each right.
+func asked(ctx context.Context, c *api.Client) map[string]error {
+	all := map[string]error{}
+	_, all["status"] = c.Status(ctx)
+	_, all["job"] = c.Job(ctx, "mine")
+	_, all["cancel mine"] = c.Cancel(ctx, "mine")
+	_, all["cancel a task of mine"] = c.Cancel(ctx, "mine.1")
+	_, all["cancel another's"] = c.Cancel(ctx, "another")
+	_, all["submit"] = c.Submit(ctx, api.Submit{})
+	_, all["ticket"] = c.Invite(ctx, api.TicketRequest{Roles: []string{"admin"}})
+	_, all["tickets"] = c.Invites(ctx)
+	all["revoke"], all["remove"], all["leave"], all["down"] = c.Revoke(ctx, "t"), c.Remove(ctx, "p", api.Removal{}), c.Leave(ctx), c.Down(ctx)
+	_, all["ordered by"] = c.OrderedBy(ctx, "p")
+	_, all["plan of recover"] = c.PlanRecover(ctx)
+	_, all["recover"] = c.Recover(ctx, api.Recover{})
+	_, all["set"] = c.Set(ctx, api.Settings{})
+	_, all["roles"] = c.SetRoles(ctx, "p", api.Roles{})
+	_, all["drain"] = c.SetAvailability(ctx, "p", api.Availability{})
+	_, all["labels"] = c.SetLabels(ctx, "p", api.Labels{})
+	_, all["thaw"] = c.Thaw(ctx)
+	return all
+}
+
+const administration = "ticket tickets revoke remove ordered-by leave down plan-of-recover recover set roles drain labels thaw"
+
+// isAdministration tells whether a call of asked is.
+func isAdministration(what string) bool {
+	return strings.Contains(" "+administration+" ", " "+strings.ReplaceAll(what, " ", "-")+" ")
+}
+
+type open struct{ fake }
+
+func (o *open) Set(context.Context, api.Settings) (api.SettingsAnswer, error) {
+	return api.SettingsAnswer{}, nil
+}
+
+func (o *open) SetRoles(context.Context, string, api.Roles) (api.PeerAnswer, error) {
+	return api.PeerAnswer{}, nil
+}
+
+func (o *open) SetAvailability(context.Context, string, api.Availability) (api.PeerAnswer, error) {
+	return api.PeerAnswer{}, nil
+}
+
+func (o *open) SetLabels(context.Context, string, api.Labels) (api.PeerAnswer, error) {
+	return api.PeerAnswer{}, nil
+}
+func (o *open) Thaw(context.Context) (api.Thawed, error) { return api.Thawed{}, nil }
+
+func backend() *open {
+	return &open{fake{
+		submit: func(api.Submit) (api.Submitted, error) { return api.Submitted{ID: "new"}, nil },
+		job: func(id string) (api.JobAnswer, error) {
+			return api.JobAnswer{Job: api.Job{ID: id, Submitter: map[string]string{"mine": "self", "another": "other"}[id]}}, nil
+		},
+	}}
+}
+
+func TestAdministrationIsForWhoShowsTheTokenOfTheDataFolder(t *testing.T) {
+	c, dir := guarded(t, backend(), &api.Gate{Self: "self", Token: "t0ken"}, api.Caller{PID: 1, UID: os.Geteuid()})
+	for what, err := range asked(t.Context(), c) {
+		if admin := isAdministration(what); admin != (err != nil) || admin && (api.AsError(err).Code != api.Refused || !strings.Contains(err.Error(), "api.token")) {
+			t.Errorf("%s without the token: %v", what, err)
+		}
+	}
+	for said, good := range map[string]bool{"t0ken\n": true, "t0ke": false, "t0kenn": false} {
+		if err := os.WriteFile(api.TokenPath(dir), []byte(said), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range asked(t.Context(), c) {
+			if isAdministration(what) && good != (err == nil) {
+				t.Errorf("%s with the token %q: %v", what, said, err)
+			}
+		}
+	}
+}
+
+func TestATaskThatWasSubmittedHereMayDoWhatItsSubmitterMayButNotAdminister(t *testing.T) {
+	c, dir := guarded(t, backend(), &api.Gate{Self: "self", Token: "t0ken"}, api.Caller{Inside: true, Task: "mine.1.1", As: "self"})
+	if err := os.WriteFile(api.TokenPath(dir), []byte("t0ken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range asked(t.Context(), c) {
+		refused := isAdministration(what) || what == "cancel another's"
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), "task mine.1.1") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestATaskOfAnotherPeerMayOnlyAsk(t *testing.T) {
+	c, _ := guarded(t, backend(), &api.Gate{Self: "self"}, api.Caller{Inside: true, Task: "another.1.1", As: "other", AsName: "marie"})
+	for what, err := range asked(t.Context(), c) {
+		refused := what != "status" && what != "job"
+		if refused != (err != nil) || refused && !isAdministration(what) && !strings.Contains(err.Error(), "submitted through marie") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestAProcessOfATaskThatIsNotKnownIsAnsweredNothing(t *testing.T) {
+	c, _ := guarded(t, backend(), &api.Gate{Self: "self"}, api.Caller{Inside: true, Why: "its parents have ended"})
+	for what, err := range asked(t.Context(), c) {
+		if err == nil || !isAdministration(what) && !strings.Contains(err.Error(), "its parents have ended") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestCallsThatChangeSomethingAreNotedAndThoseThatWereRefused(t *testing.T) {
+	var noted []string
+	note := func(n api.Noted) {
+		line := n.Call
+		if n.Err != nil {
+			line += " " + string(n.Err.Code)
+		}
+		noted = append(noted, line)
+	}
+	b := backend()
+	c, _ := guarded(t, b, &api.Gate{Self: "self", Note: note}, api.Caller{UID: os.Geteuid()})
+	_, _ = c.Status(t.Context())
+	_, _ = c.Submit(t.Context(), api.Submit{})
+	b.err = api.Errorf(api.Conflict, "no")
+	_, _ = c.Cancel(t.Context(), "mine")
+	_, _ = c.Invites(t.Context())
+	if got := strings.Join(noted, "; "); got != "POST /v1/jobs; POST /v1/jobs/mine/cancel conflict" {
+		t.Errorf("noted %s", got)
+	}
+	noted = nil
+	c, _ = guarded(t, b, &api.Gate{Self: "self", Note: note, Token: "x"}, api.Caller{UID: os.Geteuid()})
+	_, _ = c.Invites(t.Context())
+	if got := strings.Join(noted, "; "); got != "GET /v1/tickets refused" {
+		t.Errorf("noted %s", got)
+	}
+}
+
+func TestAnotherUsersProcessThatIsNoTasksIsAnsweredNothing(t *testing.T) {
+	c, _ := guarded(t, backend(), &api.Gate{Self: "me"}, api.Caller{UID: os.Geteuid() + 4711})
+	for what, err := range asked(t.Context(), c) {
+		if err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"covey/internal/pause"
+	"covey/trust/policy"
+)
+
+// lookEvery is how often the file is looked at.
+const lookEvery = time.Second
+
+// File is the policy's file, and what of it is in force. It is safe for concurrent use.
+type File struct {
+	path    string
+	none    policy.Policy // in force where there is no file
+	changed func()
+
+	mu    sync.Mutex
+	text  []byte // as it was read last; nil: there is none
+	force policy.Policy
+	wrong error    // why the newest is not in force
+	holds []string // sorted
+	user  string   // as Policy.User
+}
+
+// OpenFile reads the file. As long as there is none, another policy is in force. changed hears later
+// on when what is in force has changed, or can no longer be read; it is called by whoever looks.
+func OpenFile(path string, none policy.Policy, changed func()) *File {
+	f := &File{path: path, none: none, force: none, changed: func() {}}
+	f.Look()
+	f.changed = changed
+	return f
+}
+
+// without says what is in force where there is no file.
+func (f *File) without(p policy.Policy) {
+	f.mu.Lock()
+	f.none = p
+	if f.text == nil {
+		f.force = p
+	}
+	f.mu.Unlock()
+	f.changed()
+}
+
+// Path is where the file is, or would be.
+func (f *File) Path() string { return f.path }
+
+// Exists tells whether there is a file.
+func (f *File) Exists() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text != nil
+}
+
+// Now is the policy in force.
+func (f *File) Now() policy.Policy {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.force
+	p.Holds, p.User = f.holds, f.user // each task asks: nothing is sorted anew for it
+	return p
+}
+
+// Hold says what holds on this machine, as words of package taskstate.
+func (f *File) Hold(words []string) {
+	f.mu.Lock()
+	f.holds = policy.Policy{}.Here(words).Holds
+	f.mu.Unlock()
+	f.changed()
+}
+
+// Sum is the hash of the file that is in force, in hexadecimal; "": there is none.
+func (f *File) Sum() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.text == nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(f.text))
+}
+
+// Wrong is why the file as it is now is not in force; nil: it is.
+func (f *File) Wrong() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wrong
+}
+
+// Look reads the file again.
+func (f *File) Look() {
+	text, err := readFile(f.path)
+	f.mu.Lock()
+	if err == nil && f.wrong == nil && bytes.Equal(text, f.text) && (text == nil) == (f.text == nil) {
+		f.mu.Unlock()
+		return
+	}
+	was := f.wrong
+	next := f.none
+	if err == nil && text == nil && f.text != nil {
+		err = fmt.Errorf("%s is gone: what it said last is in force until the next start; write it anew with `peer trust edit`", f.path)
+	}
+	if err == nil && text != nil {
+		next, err = policy.Read(text)
+		if bad, ok := errors.AsType[*policy.Error](err); ok {
+			err = fmt.Errorf("%s:%w", f.path, bad)
+		}
+	}
+	same := was != nil && err != nil && was.Error() == err.Error()
+	if f.wrong = err; err == nil {
+		f.text, f.force = text, next
+	} else if f.text == nil && text != nil && was == nil {
+		f.text, f.force = []byte{}, policy.Policy{} // there was no good one before it: none means no
+	}
+	f.mu.Unlock()
+	if !same {
+		f.changed()
+	}
+}
+
+// readFile reads the file; nil: there is none.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, policy.MaxFile+1))
+	if text == nil {
+		text = []byte{}
+	}
+	return text, err
+}
+
+// Run looks at the file until ctx ends.
+func (f *File) Run(ctx context.Context) error {
+	for pause.For(ctx, lookEvery) == nil {
+		f.Look()
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package guard
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"covey/internal/pause"
+	"covey/node/runner"
+	"covey/p2p/admission"
+	"covey/taskstate"
+	"covey/trust/policy"
+)
+
+// BehindFor is how long a task waits for this peer's copy of the ledger.
+const BehindFor = 10 * time.Second
+
+// Runner is what runs tasks.
+type Runner interface {
+	runner.Executor
+	Lasting() bool
+}
+
+// Config is what guarding rests on.
+type Config struct {
+	Self   taskstate.PeerID
+	Sink   func(taskstate.RunReport) // hears what becomes of tasks; must not block
+	Policy func() policy.Policy      // in force
+	// Asks tells whose job a task is of, and whether that key signed it. An error is that it is not
+	// what its signature says.
+	Asks  func(*taskstate.Launch) (by taskstate.PeerID, signed bool, err error)
+	Roles func(taskstate.PeerID) []admission.Role // that people gave a key
+	// Applied is how far this peer's copy of the ledger is. Optional.
+	Applied func() uint64
+	// Judged hears what was decided about a task, by which rule of the policy, and why not: "" if it
+	// starts. It must not block. Optional.
+	Judged func(l *taskstate.Launch, by taskstate.PeerID, rule, why string)
+}
+
+// Guard is a runner that starts what its machine's owner allows. Its methods may be called by anybody
+// at any time.
+type Guard struct {
+	Runner
+	cfg Config
+	ctx context.Context // ends with Close
+	end context.CancelFunc
+	all sync.WaitGroup
+
+	mu      sync.Mutex
+	runs    map[taskstate.TaskID]running // let in, and not ended
+	of      map[taskstate.PeerID]policy.Load
+	waiting []taskstate.Launch // above a limit, the oldest first
+	behind  map[taskstate.TaskID]*taskstate.Launch
+	// moving are those that waited and are on their way to the runner, which does not know them yet,
+	// each with why it was stopped meanwhile.
+	moving map[taskstate.TaskID]taskstate.Reason
+}
+
+// running is a task that was let in.
+type running struct {
+	by     taskstate.PeerID
+	signed bool
+	job    *taskstate.Job
+}
+
+// New wraps the runner that run makes, which is given where to report to.
+func New(cfg Config, run func(sink func(taskstate.RunReport)) (Runner, error)) (*Guard, error) {
+	g := &Guard{
+		cfg: cfg, runs: map[taskstate.TaskID]running{}, of: map[taskstate.PeerID]policy.Load{},
+		behind: map[taskstate.TaskID]*taskstate.Launch{}, moving: map[taskstate.TaskID]taskstate.Reason{},
+	}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	r, err := run(g.report)
+	if err != nil {
+		return nil, err
+	}
+	g.Runner = r
+	return g, nil
+}
+
+// claim words what a task asks for.
+func (g *Guard) claim(r running) policy.Claim {
+	c := policy.ClaimOf(r.job)
+	c.On, c.By, c.Signed, c.Roles = g.cfg.Self, r.by, r.signed, g.cfg.Roles(r.by)
+	return c
+}
+
+// Start implements worker.Runner.
+func (g *Guard) Start(l taskstate.Launch) { g.start(l, g.isBehind(&l)) }
+
+// isBehind tells whether what a task rests on may not have come to this peer's copy of the ledger.
+func (g *Guard) isBehind(l *taskstate.Launch) bool {
+	return g.cfg.Applied != nil && g.cfg.Applied() < l.Index
+}
+
+// start lets a task in, or not. One that is refused while this peer is behind is asked about again.
+func (g *Guard) start(l taskstate.Launch, again bool) {
+	r := running{job: l.Job}
+	var err error
+	if r.by, r.signed, err = g.cfg.Asks(&l); err != nil {
+		g.arrived(l.Task)
+		g.judged(&l, r.by, policy.Reason{Text: err.Error()})
+		g.refuse(l.Task, err.Error())
+		return
+	}
+	claim := g.claim(r)
+	g.mu.Lock()
+	held, why := policy.Decide(g.cfg.Policy(), claim, g.of[r.by])
+	if why.No() {
+		stopped := g.moving[l.Task]
+		delete(g.moving, l.Task)
+		if stopped != "" {
+			g.mu.Unlock()
+			g.shutDown(l.Task, stopped)
+			return
+		}
+	}
+	switch {
+	case why.Full:
+		g.waiting = append(g.waiting, l)
+		g.mu.Unlock()
+		return
+	case why.No() && again:
+		g.behind[l.Task] = &l
+		g.all.Go(func() { g.catchUp(&l) })
+		g.mu.Unlock()
+		return
+	case why.No():
+		g.mu.Unlock()
+		g.judged(&l, r.by, why)
+		g.refuse(l.Task, why.Text)
+		return
+	}
+	g.add(l.Task, r)
+	g.mu.Unlock()
+	g.judged(&l, r.by, why)
+	l.Confinement = &held
+	if t := held.MaxTime; t > 0 && (l.Job.Timeout == 0 || l.Job.Timeout > t) {
+		shorter := *l.Job
+		shorter.Timeout = t
+		l.Job = &shorter
+	}
+	g.Runner.Start(l)
+	if reason := g.arrived(l.Task); reason != "" {
+		g.Runner.Stop(l.Task, reason)
+	}
+}
+
+// arrived says that a task is on its way no more, and why it was stopped meanwhile, if it was.
+func (g *Guard) arrived(t taskstate.TaskID) taskstate.Reason {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reason := g.moving[t]
+	delete(g.moving, t)
+	return reason
+}
+
+// catchUp asks about a task again when this peer's copy of the ledger has come to where it was given.
+func (g *Guard) catchUp(l *taskstate.Launch) {
+	const step = 20 * time.Millisecond
+	for waited := time.Duration(0); waited < BehindFor && g.isBehind(l); waited += step {
+		if pause.For(g.ctx, step) != nil {
+			return
+		}
+	}
+	g.mu.Lock()
+	still := g.behind[l.Task] == l
+	if still {
+		delete(g.behind, l.Task)
+		g.moving[l.Task] = taskstate.ReasonNone
+	}
+	g.mu.Unlock()
+	if still {
+		g.start(*l, false)
+	}
+}
+
+func (g *Guard) judged(l *taskstate.Launch, by taskstate.PeerID, why policy.Reason) {
+	if g.cfg.Judged != nil {
+		rule := ""
+		if why.Rule > 0 {
+			rule = strconv.Itoa(why.Rule)
+		}
+		g.cfg.Judged(l, by, rule, why.Text)
+	}
+}
+
+// refuse reports a task that does not run.
+func (g *Guard) refuse(t taskstate.TaskID, why string) {
+	g.cfg.Sink(taskstate.RunReport{
+		Task: t, State: taskstate.Rejected, Reason: taskstate.ReasonPolicy, Exit: taskstate.NoExit, Message: why, At: time.Now().UnixMilli(),
+	})
+}
+
+// add notes what a key has here. The lock is held.
+func (g *Guard) add(t taskstate.TaskID, r running) {
+	if _, twice := g.runs[t]; twice {
+		return
+	}
+	g.runs[t] = r
+	load := g.of[r.by]
+	load.Tasks++
+	load.Resources = load.Resources.Add(r.job.Resources)
+	g.of[r.by] = load
+}
+
+// over forgets a task that has ended, and gives what waited for that, in order. The lock is held.
+func (g *Guard) over(t taskstate.TaskID) []taskstate.Launch {
+	r, ok := g.runs[t]
+	if !ok {
+		return nil
+	}
+	delete(g.runs, t)
+	load := g.of[r.by]
+	load.Tasks--
+	load.Resources = load.Resources.Sub(r.job.Resources)
+	g.of[r.by] = load
+	if load.Tasks == 0 {
+		delete(g.of, r.by)
+	}
+	return g.takeWaiting()
+}
+
+// takeWaiting gives all that waits, to be looked at anew. The lock is held.
+func (g *Guard) takeWaiting() []taskstate.Launch {
+	next := g.waiting
+	g.waiting = nil
+	for _, l := range next {
+		g.moving[l.Task] = taskstate.ReasonNone
+	}
+	return next
+}
+
+// report takes in what the runner says.
+func (g *Guard) report(r taskstate.RunReport) {
+	if !r.State.Final() {
+		g.cfg.Sink(r)
+		return
+	}
+	g.mu.Lock()
+	next := g.over(r.Task)
+	g.mu.Unlock()
+	g.cfg.Sink(r)
+	for _, l := range next {
+		g.start(l, false)
+	}
+}
+
+// Stop implements worker.Runner.
+func (g *Guard) Stop(id taskstate.TaskID, reason taskstate.Reason) {
+	g.mu.Lock()
+	here := g.behind[id] != nil
+	delete(g.behind, id)
+	n := len(g.waiting)
+	g.waiting = slices.DeleteFunc(g.waiting, func(l taskstate.Launch) bool { return l.Task == id })
+	here = here || len(g.waiting) < n
+	_, moving := g.moving[id]
+	if moving && g.moving[id] == "" {
+		g.moving[id] = reason
+	}
+	g.mu.Unlock()
+	switch {
+	case moving: // whoever moves it sees to it
+	case here:
+		g.shutDown(id, reason)
+	default:
+		g.Runner.Stop(id, reason)
+	}
+}
+
+// shutDown reports a task that was stopped before the runner had it.
+func (g *Guard) shutDown(id taskstate.TaskID, reason taskstate.Reason) {
+	g.cfg.Sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: reason, Exit: taskstate.NoExit, Message: "stopped before it started", At: time.Now().UnixMilli()})
+}
+
+// Adopt implements worker.Runner. What runs was let in by an earlier life; Review looks at it again.
+func (g *Guard) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
+	g.mu.Lock()
+	for i := range tasks {
+		l := &tasks[i]
+		r := running{job: l.Job}
+		r.by, r.signed, _ = g.cfg.Asks(l)
+		g.add(l.Task, r)
+	}
+	g.mu.Unlock()
+	lost := g.Runner.Adopt(tasks)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range lost {
+		g.over(l.Task)
+	}
+	return lost
+}
+
+// By is who signed what a task runs that was let in and has not ended; "" if nobody did.
+func (g *Guard) By(t taskstate.TaskID) (by taskstate.PeerID, runs bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r, runs := g.runs[t]
+	if r.signed {
+		by = r.by
+	}
+	return by, runs
+}
+
+// Review stops what runs here and is no longer let in, and looks anew at what waits. It is called
+// when the policy has changed.
+func (g *Guard) Review() {
+	g.mu.Lock()
+	next := g.takeWaiting()
+	g.mu.Unlock()
+	for _, l := range next {
+		g.start(l, false)
+	}
+	p := g.cfg.Policy()
+	if p.Finish {
+		return
+	}
+	g.mu.Lock()
+	claims := make(map[taskstate.TaskID]running, len(g.runs))
+	for t, r := range g.runs {
+		claims[t] = r
+	}
+	g.mu.Unlock()
+	for t, r := range claims {
+		if !r.lasts(p, g.claim(r)) {
+			g.Runner.Stop(t, taskstate.ReasonPolicy)
+		}
+	}
+}
+
+// lasts tells whether what runs may go on: somebody lets its key in for this. What it was held to
+// when it started cannot change any more.
+func (r *running) lasts(p policy.Policy, c policy.Claim) bool {
+	p.Rules = slices.Clone(p.Rules)
+	for i := range p.Rules {
+		p.Rules[i].Limits = policy.Limits{}
+	}
+	_, why := policy.Decide(p, c, policy.Load{})
+	return !why.No()
+}
+
+// Has tells what tasks of a key hold here.
+func (g *Guard) Has(by taskstate.PeerID) policy.Load {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.of[by]
+}
+
+// Close implements runner.Executor.
+func (g *Guard) Close() error {
+	g.end()
+	err := g.Runner.Close()
+	g.all.Wait()
+	return err
+}

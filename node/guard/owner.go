@@ -1,0 +1,139 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+
+	"covey/internal/atomicfile"
+	"covey/p2p/admission"
+	"covey/taskstate"
+	"covey/trust/policy"
+)
+
+// OwnerConfig is what an Owner rests on.
+type OwnerConfig struct {
+	Path    string // of the policy's file
+	User    string // of this machine, whom tasks run as where the policy does not say; "": see policy.Rule
+	Self    taskstate.PeerID
+	Cluster func() string
+	Now     func() int64 // milliseconds since 1970
+	Verify  func(by taskstate.PeerID, data, sig []byte) error
+	// Outdated tells why what was signed is not wanted any more, as far as this peer's copy of the
+	// ledger knows; nil: it is. Optional.
+	Outdated func(taskstate.TaskID, *taskstate.Job) error
+	Roles    func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
+	Changed  func()                                      // what is in force, or can be read, has changed
+}
+
+// Owner is this machine's owner: the policy's file, whose job something is, and what to say to whom
+// has not decided yet.
+type Owner struct {
+	*File
+	cfg  OwnerConfig
+	memo taskstate.OrderMemo
+}
+
+// NewOwner reads the policy's file. Until Settle a machine without one lets nothing run.
+func NewOwner(cfg OwnerConfig) *Owner {
+	f := OpenFile(cfg.Path, policy.Policy{}, cfg.Changed)
+	if cfg.User != "" {
+		f.user = taskstate.AsUser + cfg.User
+	}
+	return &Owner{File: f, cfg: cfg}
+}
+
+// Roles are those that people gave a key.
+func (o *Owner) Roles(key taskstate.PeerID) []admission.Role { return o.cfg.Roles(key) }
+
+// Asks tells whose job a task is of, and whether that key signed it. An error is that the job is not
+// what somebody signed.
+func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err error) {
+	err = o.memo.Check(l, o.cfg.Cluster(), o.cfg.Now(), o.cfg.Verify)
+	signed = err == nil || errors.Is(err, taskstate.ErrOrderExpired) // what runs is not stopped for that
+	if err == nil && o.cfg.Outdated != nil {
+		err = o.cfg.Outdated(l.Task, l.Job)
+	}
+	claim := policy.ClaimOf(l.Job)
+	if errors.Is(err, taskstate.ErrNoOrder) {
+		return claim.By, false, nil
+	}
+	return claim.By, signed, err
+}
+
+// Settle gives a machine without a policy its first one, when it is known how it came into its
+// cluster, and with which roles. It says what a person should know of that. A machine of others
+// that has been a member for longer goes on as before, without a file, until its owner decides.
+func (o *Owner) Settle(resumed bool, roles []admission.Role) (warning string, err error) {
+	mine := allRoles(roles)
+	if o.Exists() {
+		return "", o.resettle(resumed, mine)
+	}
+	if resumed && !mine {
+		o.without(policy.AsBefore())
+		return "", nil
+	}
+	text := policy.Text(mine, resumed)
+	if err := o.write(text); err != nil {
+		return "", err
+	}
+	if resumed {
+		warning = fmt.Sprintf("from now on %s says what this machine runs: what it and administrators ask for. It lets in jobs that peers of an older version did not sign; remove its line `unsigned: allow` when all peers are new", o.Path())
+	}
+	return warning, nil
+}
+
+// resettle takes back what a machine said as long as it was alone, if it now joins a cluster of
+// others and nobody has changed the file.
+func (o *Owner) resettle(resumed, mine bool) error {
+	if resumed || mine {
+		return nil
+	}
+	text, err := readFile(o.Path())
+	if err != nil {
+		return err
+	}
+	if p := string(text); p != string(policy.Text(true, false)) && p != string(policy.Text(true, true)) {
+		return nil
+	}
+	return o.write(policy.Text(false, false))
+}
+
+func (o *Owner) write(text []byte) error {
+	if err := atomicfile.Write(o.Path(), text); err != nil {
+		return err
+	}
+	o.Look()
+	return nil
+}
+
+func allRoles(roles []admission.Role) bool {
+	return !slices.ContainsFunc(admission.AllRoles(), func(r admission.Role) bool { return !slices.Contains(roles, r) })
+}
+
+// Warnings are what this machine's owner should know of its policy.
+func (o *Owner) Warnings() (out []string) {
+	p := o.Now()
+	if err := o.Wrong(); err != nil {
+		out = append(out, fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force, or nothing runs here; mend it with `peer trust edit`", err))
+	}
+	switch {
+	case !o.Exists() && len(p.Rules) > 0:
+		out = append(out, fmt.Sprintf("this machine has no policy: whoever may submit has commands run here, as user %s. Decide with `peer trust add KEY`, which lets in that one and nobody else; `peer trust edit` writes the file", userName()))
+	case len(p.Rules) == 0 && o.Wrong() == nil:
+		out = append(out, "this machine runs nothing: its owner has let nobody in; `peer trust add KEY` does (`peer trust list` has the keys)")
+	case p.Unsigned:
+		out = append(out, fmt.Sprintf("this machine runs jobs that nobody signed (`unsigned: allow` in %s): whoever coordinates can have it run anything in an administrator's name; remove that line when all peers sign", o.Path()))
+	}
+	return out
+}
+
+// userName is who runs this peer.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint(os.Getuid())
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// A coordinator in bad hands, against what submitters signed.
+
+// refusals are the lines of the peer's audit log about orders of a job that it refused.
+func (l *living) refusals(job string) (out []string) {
+	text, _ := os.ReadFile(l.folder.path("audit.log"))
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"order-refused"`) && strings.Contains(line, job) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// Attack (c), of jobs: a voter, even the one that coordinates, submits or changes a job in an
+// admin's name, or does again what that admin asked for once. It is a no-op on every follower.
+func TestACoordinatorForgesNoJobOfAnAdmin(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	liar, admin := all[0], all[1]
+	order := func(of *living, j taskstate.Job, old *taskstate.Order) taskstate.Job {
+		j.Submitter = admin.self
+		if err := of.line.Signer().Order(&j, old); err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	inAdminsName := func(j taskstate.Job, old *taskstate.Order) taskstate.Job {
+		j = order(liar, j, old)
+		j.Order.By = admin.self
+		return j
+	}
+	fresh := func(name string) taskstate.Job {
+		j := noopJob(name, 1, 600_000)
+		j.ID = taskstate.NewJobID()
+		return j
+	}
+	service := noopJob("service", 1, 600_000)
+	service.Type, service.Restart = taskstate.ServiceJob, &taskstate.Restart{Condition: taskstate.RestartAny}
+	id := admin.submit(service)
+	if _, err := admin.Backend().Scale(timed(t), id, api.Scale{Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	nightly := noopJob("nightly", 1, 0)
+	nightly.Schedule = &taskstate.Schedule{Cron: "0 3 1 1 *"}
+	schedule := admin.submit(nightly)
+	applied := admin.replica.Applied()
+	eventually(t, "the coordinator has them", func() (bool, string) { return liar.replica.Applied() >= applied, "" })
+	spec := func(id string) (j taskstate.Job) {
+		liar.replica.Read(func(s *ledger.State) {
+			r, _ := s.Job(taskstate.JobID(id))
+			j = *r.Job()
+		})
+		return j
+	}
+	now, planned := spec(id), spec(schedule)
+	if now.Count != 2 || now.Order == nil || now.Order.By != admin.self {
+		t.Fatalf("%+v", now)
+	}
+	changed := order(admin, fresh("changed"), nil)
+	changed.Count = 100
+	elsewhere := fresh("elsewhere")
+	elsewhere.Submitter = admin.self
+	if err := taskstate.SignOrder(&elsewhere, "another-cluster", admin.self, admin.ledgerTime(), nil, admin.host.Sign); err != nil {
+		t.Fatal(err)
+	}
+	late := fresh("late")
+	late.Submitter = admin.self
+	if err := taskstate.SignOrder(&late, admin.roster.Cluster(), admin.self, 1000, nil, admin.host.Sign); err != nil {
+		t.Fatal(err)
+	}
+	again := now
+	again.ID = taskstate.NewJobID()
+	again.Name = "again"
+	back := now
+	back.Count = 1 // as it was before it was scaled, with the order of now
+	wider := inAdminsName(now, now.Order)
+	wider.Count = 50
+	byHand := planned.RunAt(liar.ledgerTime())
+	byHand.ID = taskstate.NewJobID()
+	unsigned := fresh("unsigned")
+	for what, c := range map[string]struct {
+		cmd  ledger.Command
+		code ledger.Code
+	}{
+		"a job in another's name":           {ledger.Command{Submit: &ledger.Submit{Job: inAdminsName(fresh("forged"), nil)}}, ledger.CodeUnsigned},
+		"a job that nobody signed":          {ledger.Command{Submit: &ledger.Submit{Job: unsigned}}, ledger.CodeUnsigned},
+		"a job that was changed":            {ledger.Command{Submit: &ledger.Submit{Job: changed}}, ledger.CodeUnsigned},
+		"a job of another cluster":          {ledger.Command{Submit: &ledger.Submit{Job: elsewhere}}, ledger.CodeUnsigned},
+		"a job of long ago":                 {ledger.Command{Submit: &ledger.Submit{Job: late}}, ledger.CodeLate},
+		"a job again, under another id":     {ledger.Command{Submit: &ledger.Submit{Job: again}}, ledger.CodeUnsigned},
+		"an update in another's name":       {ledger.Command{Update: &ledger.Update{Job: wider}}, ledger.CodeUnsigned},
+		"an update with the order of now":   {ledger.Command{Update: &ledger.Update{Job: back}}, ledger.CodeConflict},
+		"a run of a schedule, its id drawn": {ledger.Command{Submit: &ledger.Submit{Job: byHand}}, ledger.CodeUnsigned},
+	} {
+		_, results, err := liar.ledger.Propose(timed(t), []ledger.Command{c.cmd})
+		if err != nil || results[0].Refused != c.code {
+			t.Errorf("%s: %+v, %v; want it refused: %s", what, results, err, c.code)
+		}
+	}
+	last := liar.replica.Applied()
+	for _, l := range all {
+		eventually(t, l.name+" has all of it", func() (bool, string) { return l.replica.Applied() >= last, "" })
+		l.replica.Read(func(s *ledger.State) {
+			j, _ := s.Job(taskstate.JobID(id))
+			if n := s.JobCount(); n != 2 || j.Job().Count != 2 {
+				t.Errorf("%s has %d jobs, and the service runs %d times", l.name, n, j.Job().Count)
+			}
+		})
+	}
+}

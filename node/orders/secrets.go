@@ -1,0 +1,45 @@
+package orders
+
+import (
+	"context"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// Secrets seals what only the tasks of a job are to read.
+type Secrets interface {
+	// Seal seals values for a job that has its id; nil without values.
+	Seal(ctx context.Context, job *taskstate.Job, values map[string][]byte) (*taskstate.Secrets, error)
+	// Update is Seal for an update of a job; if the values are the job's, so is what it returns.
+	Update(ctx context.Context, old *taskstate.Job, values map[string][]byte) (*taskstate.Secrets, error)
+	// Own gives the secrets of a job that this peer answers for from now on.
+	Own(ctx context.Context, job *taskstate.Job) (*taskstate.Secrets, error)
+}
+
+// seal puts the secrets of a submission into its job, or into an update of the job old.
+func (o *Orders) seal(ctx context.Context, job, old *taskstate.Job, values map[string][]byte) (err error) {
+	if job.Secrets != nil {
+		return api.Errorf(api.Usage, "the secrets of a job are sealed by the peer that is asked: give their values beside the job, as `peer submit` does")
+	}
+	if old == nil {
+		job.Secrets, err = o.cfg.Secrets.Seal(ctx, job, values)
+	} else {
+		job.Secrets, err = o.cfg.Secrets.Update(ctx, old, values)
+	}
+	if err != nil {
+		return api.Errorf(api.Usage, "%v", err)
+	}
+	return nil
+}
+
+// own has this peer answer for the secrets of a job that it orders in the place of another.
+func (o *Orders) own(ctx context.Context, job *taskstate.Job) (err error) {
+	if job.Secrets == nil {
+		return nil
+	}
+	if job.Secrets, err = o.cfg.Secrets.Own(ctx, job); err != nil {
+		return api.Errorf(api.Conflict, "%v", err)
+	}
+	return nil
+}

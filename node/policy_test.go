@@ -1,0 +1,84 @@
+package node
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"covey/taskstate"
+	"covey/trust/policy"
+)
+
+// trusts has the peer's owner let a key in.
+func (l *living) trusts(t *testing.T, key taskstate.PeerID) {
+	t.Helper()
+	text, err := os.ReadFile(l.owner.Path())
+	if err == nil {
+		text, err = policy.Add(text, key, nil)
+	}
+	if err == nil {
+		err = os.WriteFile(l.owner.Path(), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.owner.Look()
+}
+
+// rules writes the rules of the peer's policy anew.
+func (l *living) rules(t *testing.T, text string) {
+	t.Helper()
+	l.policy(t, "rules:\n"+text)
+}
+
+func (l *living) policy(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(l.owner.Path(), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.owner.Look()
+	if err := l.owner.Wrong(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Attack (o): two owners, two policies, one job: each runs only what it allows, and the story of the
+// job names the rule.
+func TestEachMachineRunsWhatItsOwnPolicyAllows(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two")
+	all[0].rules(t, "- {from: [self], run: any}\n")
+	all[1].rules(t, "- {from: [key:12D3KooWsomebody], run: any}\n")
+	job := noopJob("there", 20, 0)
+	id := all[0].submit(job)
+	if row, _ := all[0].outcome(id); row.State != "complete" {
+		t.Fatalf("%+v", row)
+	}
+	tasks, err := all[0].Backend().Tasks(t.Context(), string(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range tasks.Tasks {
+		if x.Peer != all[0].self {
+			t.Errorf("task %s ran on %s, whose owner lets in somebody else only", x.ID, x.PeerName)
+		}
+	}
+	only := noopJob("bound", 1, 0)
+	only.Constraints = []string{"peer.name == two"}
+	bound := all[0].submit(only)
+	eventually(t, "it is said why it waits", func() (bool, string) {
+		story, err := all[0].Backend().Explain(t.Context(), string(bound))
+		if err != nil {
+			return false, err.Error()
+		}
+		text := ""
+		for _, f := range story.Explain {
+			text += f.Text + "\n"
+		}
+		return strings.Contains(text, "not allowed by the policy of two: no rule lets in jobs of"), text
+	})
+	all[1].trusts(t, all[0].self)
+	if row, _ := all[0].outcome(bound); row.State != "complete" {
+		t.Errorf("when its owner lets it in: %+v", row)
+	}
+}

@@ -1,0 +1,212 @@
+package process
+
+import (
+	"cmp"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"covey/node/runner/sandbox"
+	"covey/taskstate"
+)
+
+// Sandbox is what tasks are kept from here.
+type Sandbox struct {
+	Hide  []string // folders that tasks find empty, but for their own: the data folder
+	Show  []string // what they see of these all the same: the socket of the API
+	Users string   // the file that says which users were given to whom
+	Self  bool     // tasks run as this peer's user, also where they could have users of their own
+}
+
+// boxes makes what each task is kept from. A nil one keeps nothing from anybody.
+type boxes struct {
+	cfg   Sandbox
+	dir   string                   // the tasks folder
+	real  func(path string) string // a path of the tasks folder without links
+	holds sandbox.Holds
+	rules bool   // where folders cannot be hidden by mounts, rules hide them and nothing else
+	users *users // nil: all tasks run as this peer's user
+}
+
+// tried is what a trial showed: it takes a process, and shows the same to all that are in one.
+var tried = [2]func() sandbox.Holds{
+	sync.OnceValue(func() sandbox.Holds { return sandbox.Try(false) }),
+	sync.OnceValue(func() sandbox.Holds { return sandbox.Try(true) }),
+}
+
+func newBoxes(cfg Config) (*boxes, error) {
+	if cfg.Sandbox == nil {
+		return nil, nil
+	}
+	b := &boxes{cfg: *cfg.Sandbox, dir: cfg.Dir}
+	born := 1
+	if cfg.InProcess {
+		born = 0
+	}
+	b.holds = tried[born]()
+	for _, of := range [][]string{b.cfg.Hide, b.cfg.Show} {
+		for i, p := range of {
+			of[i] = realPath(p)
+		}
+	}
+	b.rules = !b.holds.Mounts && b.holds.Files && sandbox.Sealed(b.cfg.Hide)
+	dir := realPath(cfg.Dir)
+	b.real = func(home string) string {
+		if rel, err := filepath.Rel(cfg.Dir, home); err == nil {
+			return filepath.Join(dir, rel)
+		}
+		return home
+	}
+	var err error
+	if b.holds.Users && b.holds.Mounts && !b.cfg.Self { // without, a task's folder is below one that only this peer's user passes
+		b.users, err = openUsers(b.cfg.Users)
+	}
+	return b, err
+}
+
+// realPath is a path without links, as far as it exists.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(realPath(dir), filepath.Base(path))
+	}
+	return path
+}
+
+// Holds says what can be kept from tasks here, in words of taskstate.Confinement.
+func (r *Executor) Holds() (words []string) {
+	b := r.boxes
+	if b == nil {
+		return nil
+	}
+	if b.holds.Privileges {
+		words = append(words, taskstate.HoldsNNP)
+	}
+	if hides, _ := r.Hides(); hides {
+		words = append(words, taskstate.HoldsHide)
+	}
+	if b.users != nil {
+		words = append(words, taskstate.RequireUser)
+	}
+	if b.holds.Files {
+		words = append(words, taskstate.RequireLandlock, taskstate.IsolateFS)
+	}
+	if b.holds.Net {
+		words = append(words, taskstate.RequireNet)
+	}
+	return words
+}
+
+// Hides tells whether tasks find the data folder empty, and if not why.
+func (r *Executor) Hides() (ok bool, why string) {
+	if r.boxes == nil {
+		return false, "nothing is kept from tasks here"
+	}
+	return r.boxes.holds.Mounts || r.boxes.rules, cmp.Or(r.boxes.holds.Why, "it cannot be hidden here")
+}
+
+// userOf is the user a task runs as, nil: this peer's own.
+func (b *boxes) userOf(l taskstate.Launch) (*sandbox.User, error) {
+	if b == nil {
+		return nil, nil
+	}
+	as := taskstate.AsDynamic
+	if l.Confinement != nil {
+		as = l.Confinement.As
+	} else if b.users == nil {
+		as = taskstate.AsSelf
+	}
+	name, named := strings.CutPrefix(as, taskstate.AsUser)
+	switch {
+	case as == "" || as == taskstate.AsSelf:
+		return nil, nil
+	case b.users == nil:
+		return nil, reject(taskstate.ReasonPolicy, "this peer's policy has it run as %s, which takes a peer that root starts, and folders that can be hidden", as)
+	case named:
+		return b.named(name)
+	case as == taskstate.AsDynamic:
+		by := l.Job.Submitter
+		if l.Job.Order != nil {
+			by = l.Job.Order.By
+		}
+		return b.users.of(string(by))
+	}
+	return nil, reject(taskstate.ReasonPolicy, "this peer's policy has it run as %q, which is no user", as)
+}
+
+// named is a user of this machine.
+func (b *boxes) named(name string) (*sandbox.User, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, reject(taskstate.ReasonPolicy, "this peer's policy has it run as %s: %v", name, err)
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if uerr != nil || gerr != nil || uid <= 0 || gid <= 0 {
+		return nil, reject(taskstate.ReasonPolicy, "this peer's policy has it run as %s, which is not a user like others", name)
+	}
+	return &sandbox.User{UID: uid, GID: gid}, nil
+}
+
+// of is what a task is kept from whose folder is home.
+func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox.Spec {
+	if b == nil {
+		return nil
+	}
+	s := &sandbox.Spec{User: user, NNP: true}
+	hide := b.holds.Mounts || b.rules
+	if c := l.Confinement; c != nil {
+		s.NNP = !slices.Contains(c.Without, taskstate.WithoutNNP)
+		hide = hide && !(user == nil && slices.Contains(c.Without, taskstate.WithoutHide))
+		s.NoNet = c.Net == taskstate.NetNone
+		s.Closed = c.Isolate != "" && c.Isolate != taskstate.IsolateNone
+		s.Demands = len(c.Require) > 0 || user != nil || s.NoNet || s.Closed
+		if s.Closed {
+			s.Write, s.Read = []string{b.real(home)}, c.Read
+		}
+	}
+	if !hide {
+		return s
+	}
+	s.Rules = !b.holds.Mounts
+	for _, h := range b.cfg.Hide {
+		if user != nil {
+			h = closed(h)
+		}
+		s.Hide = append(s.Hide, h)
+	}
+	own := b.real(home)
+	// Folders of users of their own keep all others out. What people run on their own machines as
+	// themselves reaches its like anyway, and mounts for each would cost a third of the rate.
+	if s.Alike = user != nil || l.Confinement != nil && l.Confinement.Ours; s.Alike {
+		own = b.real(b.dir)
+	}
+	s.Show = slices.DeleteFunc(append([]string{own}, b.cfg.Show...), func(p string) bool { return !s.Hidden(p) })
+	return s
+}
+
+// lacks says what a task is to be kept from and cannot be here; nil if there is nothing. The peer's
+// policy asked before: this is for a machine that has changed since.
+func (r *Executor) lacks(c *taskstate.Confinement) error {
+	if c == nil {
+		return nil
+	}
+	holds, want := r.Holds(), slices.Clone(c.Require)
+	if c.Net == taskstate.NetNone {
+		want = append(want, taskstate.RequireNet)
+	}
+	if c.Isolate != "" && c.Isolate != taskstate.IsolateNone {
+		want = append(want, c.Isolate)
+	}
+	for _, w := range want {
+		if !slices.Contains(holds, w) {
+			return reject(taskstate.ReasonPolicy, "it must not run without %q, which does not hold on this peer", w)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package supervise
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// mostAncestors is how far up a process is followed.
+const mostAncestors = 1024
+
+// Whose tells whether a process belongs to a task of the peer with this tasks folder, and to which.
+// It goes by the process's ancestors, of which a process cannot choose another: the first process
+// of a task, or, above what has lost its parents, the supervisor. Then task is "", as it is when
+// only the inherited limit tells, which a process can change: it is some task's.
+//
+// An error says that the process cannot be looked at any more.
+func Whose(dir string, pid int) (task string, inside bool, err error) {
+	firsts, err := firstProcesses(dir)
+	if err != nil {
+		return "", false, err
+	}
+	tags := map[uint64]bool{}
+	for _, r := range firsts {
+		tags[tagOf(r.task)] = true
+	}
+	tagged, younger := false, int64(0)
+	for n := 0; pid > 1; n++ {
+		f := statFields(pid)
+		at, ok := startedAt(pid)
+		switch {
+		case !ok && n > 0 && errors.Is(syscall.Kill(pid, 0), syscall.EPERM):
+			return "", tagged, nil // another user's, of whom nothing can be seen: no task's
+		case !ok || n == mostAncestors || n > 0 && at > younger:
+			return "", true, errors.New("its parents ended while they were looked at")
+		case firsts[pid].began(at):
+			return firsts[pid].task, true, nil
+		case supervises(pid, dir):
+			return "", true, nil
+		}
+		tagged = tagged || tags[tagAt(pid)]
+		const parent = 4 - 3 // field 4 of the line; the first of f is field 3
+		pid, younger = number(f[parent]), at
+	}
+	return "", tagged, nil
+}
+
+// firstProcesses are the first processes of the tasks that run, as the supervisor has noted them.
+func firstProcesses(dir string) (map[int]record, error) {
+	b, err := os.ReadFile(filepath.Join(dir, runningFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	boot, firsts := BootID(), map[int]record{}
+	for ; len(b) >= recordSize; b = b[recordSize:] {
+		if r, ok := parseRecord(string(b[:recordSize])); ok && r.pid > 1 && r.boot == boot {
+			firsts[r.pid] = r
+		}
+	}
+	return firsts, nil
+}
+
+// began tells whether the process that was started then is the one the record speaks of.
+func (r record) began(at int64) bool {
+	return r.pid > 1 && at >= r.before-startSlack && at <= r.after+startSlack
+}
+
+// supervises tells whether a process is a supervisor of this folder: by its command, and by the
+// folder it works in, which may have been moved since. A process that only makes itself look like
+// one takes itself for a task's.
+func supervises(pid int, dir string) bool {
+	proc := "/proc/" + strconv.Itoa(pid)
+	b, err := os.ReadFile(proc + "/cmdline")
+	if err != nil {
+		return false
+	}
+	args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if len(args) != 3 || args[1] != beginWord {
+		return false
+	}
+	works, err := os.Stat(proc + "/cwd")
+	if err != nil {
+		return args[2] == dir
+	}
+	ours, err := os.Stat(dir)
+	return err == nil && os.SameFile(works, ours)
+}

@@ -1,0 +1,392 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Policy is what a machine's owner lets run there. The zero value lets nothing run.
+type Policy struct {
+	Rules []Rule `cbor:"1,keyasint,omitempty"`
+	// Unsigned takes a job at its word about who submitted it, where it carries no signature.
+	Unsigned bool `cbor:"2,keyasint,omitempty"`
+	// Holds is what holds on the machine, as words of taskstate.Confinement: see Here.
+	Holds []string `cbor:"3,keyasint,omitempty"`
+	// Cut says that this is not all of it: what no rule lets in here may be let in all the same.
+	Cut bool `cbor:"4,keyasint,omitempty"`
+
+	User   string `cbor:"-"` // whom tasks run as where their rule does not say: as Rule.As
+	Finish bool   `cbor:"-"` // what runs of a key that is no longer let in goes on to its end
+}
+
+// Rule lets some keys have something run.
+type Rule struct {
+	From    []string `cbor:"1,keyasint"` // Self, Role+…, Key+…
+	Run     Run      `cbor:"2,keyasint"`
+	As      string   `cbor:"3,keyasint,omitempty"` // as Confinement.As; "": a user of its own where the machine can give one
+	Net     string   `cbor:"4,keyasint,omitempty"`
+	Isolate string   `cbor:"5,keyasint,omitempty"`
+	Limits  Limits   `cbor:"6,keyasint,omitzero"`
+	Require []string `cbor:"7,keyasint,omitempty"`
+	Read    []string `cbor:"-"`
+	Without []string `cbor:"-"`
+	Line    int      `cbor:"-"` // of the file
+}
+
+// What Rule.From can say.
+const (
+	Self = "self"  // the machine's own key
+	Role = "role:" // before a role
+	Key  = "key:"  // before a peer's id
+)
+
+// Run is what a rule lets run. What does nothing (taskstate.Noop) needs no leave.
+type Run struct {
+	Any      bool     `cbor:"1,keyasint,omitempty"` // whatever the machine can run
+	Programs []string `cbor:"2,keyasint,omitempty"` // processes of these programs, by absolute path
+	Process  bool     `cbor:"3,keyasint,omitempty"` // processes of any program
+	Shell    bool     `cbor:"4,keyasint,omitempty"` // lines for /bin/sh
+	Script   bool     `cbor:"5,keyasint,omitempty"` // scripts that come with the job
+}
+
+// Limits hold for all tasks of one key together, but for Time, which each attempt may take. 0 is no
+// limit.
+type Limits struct {
+	MilliCPU int64 `cbor:"1,keyasint,omitempty"`
+	Memory   int64 `cbor:"2,keyasint,omitempty"`
+	Disk     int64 `cbor:"3,keyasint,omitempty"`
+	Tasks    int   `cbor:"4,keyasint,omitempty"`
+	Time     int64 `cbor:"5,keyasint,omitempty"` // milliseconds
+}
+
+// Claim is what is to run, and who asks.
+type Claim struct {
+	On        taskstate.PeerID // the machine
+	By        taskstate.PeerID // the key that asks
+	Signed    bool             // it signed the job; otherwise somebody says so
+	Roles     []admission.Role // of By, as far as people gave them
+	Run       *taskstate.Run
+	Resources taskstate.Resources // of one task
+	Isolate   string              // what the job asks for
+}
+
+// ClaimOf is what a job says of itself: who signed it, or, of one that nobody signed, who is said to
+// have submitted it. Whether the signature is right is for others to look at.
+func ClaimOf(j *taskstate.Job) Claim {
+	c := Claim{By: j.Submitter, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate}
+	if j.Order != nil {
+		c.By, c.Signed = j.Order.By, true
+	}
+	return c
+}
+
+// Load is what tasks of the key that asks hold on the machine already.
+type Load struct {
+	Tasks     int
+	Resources taskstate.Resources
+}
+
+// Reason is why something may not run; the zero value is that it may.
+type Reason struct {
+	Rule int    // that decided, from 1; 0: none
+	Text string // for people; keys are told by their ids
+	Full bool   // it may, when what the key has there is over
+}
+
+// No tells whether the answer is no.
+func (r Reason) No() bool { return r.Text != "" }
+
+// MyMachines is the policy of a machine whose owner has the cluster too: the machine itself and
+// administrators may have anything run.
+func MyMachines() Policy {
+	return Policy{Rules: []Rule{{From: []string{Self, Role + string(admission.Admin)}, Run: Run{Any: true}}}}
+}
+
+// AsBefore is how a machine goes on that had no policy before there were any: whoever may submit
+// may have anything run.
+func AsBefore() Policy {
+	return Policy{Unsigned: true, Rules: []Rule{{From: []string{Self, Role + string(admission.Submit)}, Run: Run{Any: true}}}}
+}
+
+// Here is the policy on a machine where so much holds: of the words RequireLandlock, RequireUser,
+// RequireCgroup, RequireNet, IsolateFS and IsolateStrong of package taskstate.
+func (p Policy) Here(holds []string) Policy {
+	p.Holds = slices.Sorted(slices.Values(holds))
+	return p
+}
+
+// Bounds of a Digest.
+const (
+	MaxRules = 64  // of a digest and of a policy
+	MaxWords = 256 // keys, roles and programs of all rules of a digest
+)
+
+// Digest is what others may know of a policy: all that decides whether a job fits.
+func (p Policy) Digest() Policy {
+	d := Policy{Unsigned: p.Unsigned, Holds: p.Holds, Cut: p.Cut}
+	words := 0
+	for _, r := range p.Rules {
+		words += len(r.From) + len(r.Run.Programs)
+		if words > MaxWords {
+			d.Cut = true
+			break
+		}
+		r.Read, r.Without, r.Line = nil, nil, 0
+		d.Rules = append(d.Rules, r)
+	}
+	return d
+}
+
+// Decide says what a task is held to, or why it may not run.
+func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
+	none := taskstate.Confinement{}
+	if !c.Signed && !p.Unsigned {
+		return none, Reason{Text: "its job is not signed by who submitted it, and this machine takes signed jobs only"}
+	}
+	at := match(p, c)
+	if at < 0 {
+		if p.Cut {
+			return none, Reason{}
+		}
+		return none, p.whyNone(c)
+	}
+	r := &p.Rules[at]
+	held := r.confine(c, &p)
+	if lacks := lacking(held, p.Holds); lacks != "" {
+		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("%s needs %q, which does not hold on this machine", r.called(at), lacks)}
+	}
+	if text, full := r.Limits.refuse(c.Resources, has); text != "" {
+		return none, Reason{Rule: at + 1, Text: r.called(at) + " " + text, Full: full}
+	}
+	return held, Reason{Rule: at + 1}
+}
+
+func match(p Policy, c Claim) int {
+	return slices.IndexFunc(p.Rules, func(r Rule) bool { return r.names(c) && r.Run.lets(c.Run) == "" })
+}
+
+// Match is the rule that decides about what is claimed; nil: there is none.
+func Match(p Policy, c Claim) *Rule {
+	if at := match(p, c); at >= 0 {
+		return &p.Rules[at]
+	}
+	return nil
+}
+
+// called names a rule for people.
+func (r *Rule) called(at int) string {
+	if r.Line > 0 {
+		return fmt.Sprintf("rule %d (line %d)", at+1, r.Line)
+	}
+	return fmt.Sprintf("rule %d", at+1)
+}
+
+// names tells whether the rule is about who asks.
+func (r *Rule) names(c Claim) bool {
+	return slices.ContainsFunc(r.From, func(from string) bool {
+		if role, ok := strings.CutPrefix(from, Role); ok {
+			return slices.Contains(c.Roles, admission.Role(role))
+		}
+		if key, ok := strings.CutPrefix(from, Key); ok {
+			return key == c.By && key != ""
+		}
+		return from == Self && c.By == c.On && c.By != ""
+	})
+}
+
+// lets says why something may not run, "" if it may.
+func (r *Run) lets(run *taskstate.Run) string {
+	switch {
+	case run == nil:
+		return "what it would run is not known"
+	case run.Noop != nil, r.Any:
+		return ""
+	case run.Process == nil:
+		return "this machine cannot run it"
+	}
+	switch p := run.Process; {
+	case len(p.Script) > 0:
+		return unless(r.Script, "runs no scripts")
+	case p.Shell:
+		return unless(r.Shell, "runs no shell lines")
+	case r.Process:
+		return ""
+	case len(p.Command) == 0 || !slices.Contains(r.Programs, p.Command[0]):
+		return "runs " + r.programs()
+	default:
+		return unless(!loads(p.Env), "runs programs without LD_… and DYLD_… in their environment")
+	}
+}
+
+func unless(ok bool, text string) string {
+	if ok {
+		return ""
+	}
+	return text
+}
+
+func (r *Run) programs() string {
+	const shown = 4
+	switch n := len(r.Programs); {
+	case n == 0:
+		return "no programs"
+	case n > shown:
+		return fmt.Sprintf("only %s and %d more", strings.Join(r.Programs[:shown], ", "), n-shown)
+	}
+	return "only " + strings.Join(r.Programs, ", ")
+}
+
+// loads tells whether variables have other code loaded into a program.
+func loads(env map[string]string) bool {
+	for name := range env {
+		if strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") {
+			return true
+		}
+	}
+	return false
+}
+
+// whyNone says why no rule lets in what is claimed: the nearest to it is named.
+func (p *Policy) whyNone(c Claim) Reason {
+	for i := range p.Rules {
+		if r := &p.Rules[i]; r.names(c) {
+			return Reason{Rule: i + 1, Text: r.called(i) + " " + r.Run.lets(c.Run)}
+		}
+	}
+	return Reason{Text: "no rule lets in jobs of " + c.By + "; its owner can: peer trust add " + c.By}
+}
+
+// ours tells whether this peer asks, or an admin, and signed it.
+func (c *Claim) ours() bool {
+	return c.Signed && (c.By == c.On || slices.Contains(c.Roles, admission.Admin))
+}
+
+// confine is what the rule, and the job, hold a task to.
+func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
+	held := taskstate.Confinement{
+		As: cmp.Or(r.As, p.User), Read: r.Read, Net: cmp.Or(r.Net, taskstate.NetAny), Isolate: stronger(r.Isolate, c.Isolate),
+		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time,
+		Ours: c.ours(),
+	}
+	if held.As == "" {
+		held.As = taskstate.AsSelf
+		if slices.Contains(p.Holds, taskstate.RequireUser) {
+			held.As = taskstate.AsDynamic
+		}
+	}
+	return held
+}
+
+// isolations are the words of Confinement.Isolate, each stronger than the one before.
+func isolations() []string {
+	return []string{taskstate.IsolateNone, taskstate.IsolateFS, taskstate.IsolateStrong}
+}
+
+// stronger is that of two isolations that holds more back. One that is not known holds back most,
+// and is nowhere to be had.
+func stronger(a, b string) string {
+	rank := func(s string) int {
+		if i := slices.Index(isolations(), cmp.Or(s, taskstate.IsolateNone)); i >= 0 {
+			return i
+		}
+		return len(isolations())
+	}
+	if rank(b) > rank(a) {
+		a = b
+	}
+	return cmp.Or(a, taskstate.IsolateNone)
+}
+
+// lacking is what of a confinement does not hold where so much holds; "" if all does.
+func lacking(c taskstate.Confinement, holds []string) string {
+	needs := slices.Clone(c.Require)
+	if c.As != taskstate.AsSelf {
+		needs = append(needs, taskstate.RequireUser)
+	}
+	if c.Net != taskstate.NetAny {
+		needs = append(needs, taskstate.RequireNet)
+	}
+	if c.Isolate != taskstate.IsolateNone {
+		needs = append(needs, c.Isolate)
+	}
+	for _, n := range needs {
+		if !slices.Contains(holds, n) {
+			return n
+		}
+	}
+	return ""
+}
+
+// refuse says which limit a task would pass, "" if none, and whether only what its key has there
+// stands in the way.
+func (l *Limits) refuse(r taskstate.Resources, has Load) (text string, full bool) {
+	for _, m := range []struct {
+		name           string
+		limit, of, has int64
+	}{
+		{"cpus", l.MilliCPU, r.MilliCPU, has.Resources.MilliCPU},
+		{"memory", l.Memory, r.Memory, has.Resources.Memory},
+		{"disk", l.Disk, r.Disk, has.Resources.Disk},
+		{"tasks", int64(l.Tasks), 1, int64(has.Tasks)},
+	} {
+		switch {
+		case m.limit == 0:
+		case m.of > m.limit:
+			return "limits " + m.name + " to less than one of its tasks asks for", false
+		case m.of > m.limit-m.has:
+			return "limits " + m.name + ", and tasks of this key there have them all", true
+		}
+	}
+	return "", false
+}
+
+// Room is how many more such tasks a key may have where it has that; -1: as many as it likes.
+func (l *Limits) Room(r taskstate.Resources, has Load) int {
+	room := int64(-1)
+	for _, m := range []struct{ limit, of, has int64 }{
+		{l.MilliCPU, r.MilliCPU, has.Resources.MilliCPU},
+		{l.Memory, r.Memory, has.Resources.Memory},
+		{l.Disk, r.Disk, has.Resources.Disk},
+		{int64(l.Tasks), 1, int64(has.Tasks)},
+	} {
+		if m.limit == 0 || m.of == 0 {
+			continue
+		}
+		if n := max(0, (m.limit-m.has)/m.of); room < 0 || n < room {
+			room = n
+		}
+	}
+	return int(min(room, 1<<30))
+}
+
+// Check tells what is wrong with a policy that came from elsewhere: it may be larger than any.
+func (p *Policy) Check() error {
+	words := 0
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		words += len(r.From) + len(r.Run.Programs) + len(r.Require)
+		for _, w := range slices.Concat(r.From, r.Run.Programs, r.Require, []string{r.As, r.Net, r.Isolate}) {
+			if len(w) > maxWord {
+				return fmt.Errorf("a word of a rule of its policy has %d bytes, at most %d are allowed", len(w), maxWord)
+			}
+		}
+	}
+	if len(p.Rules) > MaxRules || words > 2*MaxWords || len(p.Holds) > maxHolds {
+		return fmt.Errorf("its policy has %d rules with %d words, at most %d and %d are allowed", len(p.Rules), words, MaxRules, 2*MaxWords)
+	}
+	return nil
+}
+
+const (
+	maxWord  = 1024 // bytes of a key, a role, a path
+	maxHolds = 32
+)
+
+// absolute tells whether a path can stand in a policy: it names one place.
+func absolute(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }

@@ -1,0 +1,367 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"covey/p2p/admission"
+	"covey/taskstate"
+	. "covey/trust/policy"
+)
+
+const (
+	mine   = "12D3KooWmine1111"
+	marie  = "12D3KooWmarie111"
+	friend = "12D3KooWfriend11"
+)
+
+func read(t testing.TB, text string) Policy {
+	t.Helper()
+	p, err := Read([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return p
+}
+
+func process(command ...string) *taskstate.Run {
+	return &taskstate.Run{Process: &taskstate.Process{Command: command}}
+}
+
+func claim(by string, run *taskstate.Run, roles ...admission.Role) Claim {
+	return Claim{On: mine, By: by, Signed: true, Run: run, Roles: roles}
+}
+
+func TestMyMachinesRunWhatTheirOwnersAskAndNothingElse(t *testing.T) {
+	p := read(t, string(Text(true, false)))
+	for _, c := range []struct {
+		what string
+		ask  Claim
+		may  bool
+	}{
+		{"itself", claim(mine, process("true")), true},
+		{"an administrator", claim(marie, process("true"), admission.Admin), true},
+		{"a guest", claim(friend, process("true"), admission.Submit, admission.Worker), false},
+		{"nobody", claim("", process("true")), false},
+	} {
+		if _, why := Decide(p, c.ask, Load{}); why.No() == c.may {
+			t.Errorf("%s: may: %v, %q", c.what, c.may, why.Text)
+		}
+	}
+	unsigned := claim(mine, process("true"))
+	unsigned.Signed = false
+	if _, why := Decide(p, unsigned, Load{}); !why.No() {
+		t.Error("an unsigned job runs")
+	}
+	if _, why := Decide(read(t, string(Text(true, true))), unsigned, Load{}); why.No() {
+		t.Errorf("an unsigned job does not run where the owner allows it: %s", why.Text)
+	}
+}
+
+func TestAMachineOfOthersRunsNothingUntilItsOwnerSaysSo(t *testing.T) {
+	text := Text(false, false)
+	ask := claim(marie, process("true"), admission.Admin)
+	if _, why := Decide(read(t, string(text)), ask, Load{}); why.Text != "no rule lets in jobs of "+marie+"; its owner can: peer trust add "+marie {
+		t.Errorf("%+v", why)
+	}
+	text, err := Add(text, marie, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, why := Decide(read(t, string(text)), ask, Load{}); why.No() {
+		t.Errorf("%+v", why)
+	}
+	if _, err := Add(text, marie, nil); !errors.Is(err, ErrHas) {
+		t.Errorf("added twice: %v", err)
+	}
+	text, had, err := Remove(text, marie)
+	if err != nil || !had || string(text) != string(Text(false, false)) {
+		t.Errorf("%v %v\n%s", had, err, text)
+	}
+}
+
+func TestTheFirstRuleThatNamesWhoAndWhatDecides(t *testing.T) {
+	p := read(t, `
+rules:
+- from: [key:`+marie+`]
+  run: {process: [/usr/bin/ffmpeg], script: true}
+  limits: {cpus: 4, tasks: 10, time: 2h}
+- from: [role:submit]
+  run: {process: any, shell: true}
+  net: none
+`)
+	p = p.Here([]string{taskstate.RequireNet})
+	held, why := Decide(p, claim(marie, process("/usr/bin/ffmpeg", "-i", "x"), admission.Submit), Load{})
+	if why.No() || held.MaxTime != 7_200_000 || held.Net != taskstate.NetAny {
+		t.Errorf("%+v %+v", held, why)
+	}
+	if held, why = Decide(p, claim(marie, process("/bin/sh"), admission.Submit), Load{}); why.No() || held.Net != taskstate.NetNone {
+		t.Errorf("%+v %+v", held, why)
+	}
+	if _, why = Decide(p, claim(marie, process("/bin/sh")), Load{}); why.Text != "rule 1 (line 3) runs only /usr/bin/ffmpeg" {
+		t.Errorf("%+v", why)
+	}
+	preload := process("/usr/bin/ffmpeg")
+	preload.Process.Env = map[string]string{"LD_PRELOAD": "./mine.so"}
+	if _, why = Decide(p, claim(marie, preload), Load{}); !why.No() {
+		t.Error("a program that may run was given other code to load")
+	}
+	script := process("x")
+	script.Process.Script = []byte("#!/bin/sh\n")
+	if _, why = Decide(p, claim(friend, script, admission.Submit), Load{}); why.Text != "rule 2 (line 6) runs no scripts" {
+		t.Errorf("%+v", why)
+	}
+}
+
+func TestWhatARuleAsksOfTheMachineMustHoldThere(t *testing.T) {
+	// Attack (n): `require: landlock` on a kernel without it is refused, not run bare.
+	for _, demand := range []string{"require: [landlock]", "require: [uid]", "require: [cgroup]", "require: [net]", "net: none", "as: dynamic", "as: user:nobody", "isolate: fs", "isolate: strong", "read: [/data]"} {
+		p := read(t, "rules:\n- from: [self]\n  run: any\n  "+demand+"\n")
+		if held, why := Decide(p, claim(mine, process("true")), Load{}); !why.No() {
+			t.Errorf("%s on a machine where nothing holds: runs under %+v", demand, held)
+		}
+		all := []string{"landlock", "uid", "cgroup", "net", "fs", "strong"}
+		if _, why := Decide(p.Here(all), claim(mine, process("true")), Load{}); why.No() {
+			t.Errorf("%s where all holds: %s", demand, why.Text)
+		}
+	}
+	ask := claim(mine, process("true"))
+	ask.Isolate = taskstate.IsolateFS
+	if _, why := Decide(MyMachines(), ask, Load{}); why.Text != `rule 1 needs "fs", which does not hold on this machine` {
+		t.Errorf("a job that asks to be isolated: %+v", why)
+	}
+}
+
+func TestAUserOfItsOwnIsGivenWhereThereIsOne(t *testing.T) {
+	if held, _ := Decide(MyMachines(), claim(mine, process("true")), Load{}); held.As != taskstate.AsSelf {
+		t.Errorf("%+v", held)
+	}
+	if held, _ := Decide(MyMachines().Here([]string{taskstate.RequireUser}), claim(mine, process("true")), Load{}); held.As != taskstate.AsDynamic {
+		t.Errorf("%+v", held)
+	}
+}
+
+func TestOursIsWhatThisPeerOrAnAdminSigned(t *testing.T) {
+	p := read(t, "unsigned: allow\nrules:\n- from: [self, role:submit, role:admin]\n  run: any\n")
+	unsigned := claim(mine, process("true"))
+	unsigned.Signed = false
+	for _, c := range []struct {
+		what string
+		ask  Claim
+		ours bool
+	}{
+		{"its own", claim(mine, process("true")), true},
+		{"an admin's", claim(marie, process("true"), admission.Admin), true},
+		{"a guest's", claim(friend, process("true"), admission.Submit), false},
+		{"what it is said to have asked for", unsigned, false},
+	} {
+		if held, why := Decide(p, c.ask, Load{}); why.No() || held.Ours != c.ours {
+			t.Errorf("%s: %+v %q", c.what, held, why.Text)
+		}
+	}
+}
+
+func TestLimitsHoldForAllTasksOfAKey(t *testing.T) {
+	p := read(t, "rules:\n- {from: [key:"+marie+"], run: any, limits: {cpus: 2, memory: 1GiB, tasks: 3}}\n")
+	ask := claim(marie, process("true"))
+	ask.Resources = taskstate.Resources{MilliCPU: 1000}
+	if _, why := Decide(p, ask, Load{Tasks: 1, Resources: taskstate.Resources{MilliCPU: 1000}}); why.No() {
+		t.Errorf("%+v", why)
+	}
+	if _, why := Decide(p, ask, Load{Tasks: 2, Resources: taskstate.Resources{MilliCPU: 2000}}); !why.No() || !why.Full {
+		t.Errorf("%+v", why)
+	}
+	if _, why := Decide(p, ask, Load{Tasks: 3}); !why.No() || !why.Full {
+		t.Errorf("%+v", why)
+	}
+	ask.Resources.MilliCPU = 3000
+	if _, why := Decide(p, ask, Load{}); !why.No() || why.Full {
+		t.Errorf("one task above the limit: %+v", why)
+	}
+}
+
+func TestABrokenPolicySaysWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "1:1: the file is empty",
+		"rules:\n- form: [self]\n  run: any": `2:3: unknown key "form" (did you mean "from"?)`,
+		"rules:\n- from: [self]\n":           "2:3: a rule says what may be run",
+		"rules:\n- run: any\n":               "2:3: a rule says who may",
+		"rules:\n- from: [role:admn]\n  run: any":                  `2:10: from: there is no role "admn" (did you mean "admin"?)`,
+		"rules:\n- from: [marie]\n  run: any":                      `2:10: from: expected self`,
+		"rules:\n- from: [key:marie]\n  run: any":                  `2:10: from: "marie" is no peer's id`,
+		"rules:\n- from: [self]\n  run: {process: [ls]}":           `3:19: process: "ls" is no absolute path`,
+		"rules:\n- from: [self]\n  run: any\n  net: some":          `4:8: net: expected none or any`,
+		"rules:\n- from: [self]\n  run: any\n  as: root":           `4:7: as: expected`,
+		"rules:\n- from: [self]\n  run: &x any":                    "3:8: anchors",
+		"rules: []\nrules: []":                                     "2:1:",
+		"unsigned: allow":                                          "1:1: rules: is missing",
+		"rules: []\nunsigned: true":                                "2:11: unsigned: expected allow or refuse",
+		"rules:\n- from: [self]\n  run: any\n  limits: {tasks: 0}": "4:19: tasks: expected",
+		"rules:\n\t- x":                                            "2:1:",
+	} {
+		_, err := Read([]byte(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, expected %s", text, err, want)
+		}
+	}
+}
+
+// drawn is any policy that a file can say.
+func drawn() *rapid.Generator[Policy] {
+	from := rapid.SampledFrom([]string{Self, Role + "admin", Role + "submit", Key + marie, Key + friend})
+	return rapid.Custom(func(t *rapid.T) (p Policy) {
+		p.Unsigned = rapid.Bool().Draw(t, "unsigned")
+		for range rapid.IntRange(0, 5).Draw(t, "rules") {
+			r := Rule{From: rapid.SliceOfNDistinct(from, 1, 3, rapid.ID).Draw(t, "from")}
+			r.Run.Any = rapid.Bool().Draw(t, "any")
+			if !r.Run.Any {
+				r.Run.Programs = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"/bin/a", "/bin/b"}), 0, 2, rapid.ID).Draw(t, "programs")
+				r.Run.Shell, r.Run.Script = rapid.Bool().Draw(t, "shell"), rapid.Bool().Draw(t, "script")
+			}
+			r.Net = rapid.SampledFrom([]string{"", "none", "any"}).Draw(t, "net")
+			r.Isolate = rapid.SampledFrom([]string{"", "none", "fs", "strong"}).Draw(t, "isolate")
+			r.As = rapid.SampledFrom([]string{"", "self", "dynamic", "user:x"}).Draw(t, "as")
+			r.Require = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"landlock", "uid", "net"}), 0, 2, rapid.ID).Draw(t, "require")
+			r.Limits = Limits{MilliCPU: rapid.Int64Range(0, 3).Draw(t, "cpus") * 1000, Tasks: rapid.IntRange(0, 3).Draw(t, "tasks")}
+			p.Rules = append(p.Rules, r)
+		}
+		return p.Here(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"landlock", "uid", "net", "fs", "strong"}), 0, 5, rapid.ID).Draw(t, "holds"))
+	})
+}
+
+func asked() *rapid.Generator[Claim] {
+	return rapid.Custom(func(t *rapid.T) Claim {
+		c := Claim{On: mine, Signed: rapid.Bool().Draw(t, "signed")}
+		c.By = rapid.SampledFrom([]string{mine, marie, friend}).Draw(t, "by")
+		c.Roles = rapid.SampledFrom([][]admission.Role{nil, {admission.Submit}, admission.AllRoles()}).Draw(t, "roles")
+		c.Isolate = rapid.SampledFrom([]string{"", "fs", "strong", "never heard of"}).Draw(t, "isolate")
+		c.Resources.MilliCPU = rapid.Int64Range(0, 3).Draw(t, "needs") * 1000
+		c.Run = rapid.SampledFrom([]*taskstate.Run{process("/bin/a"), process("/bin/c"), {Noop: &taskstate.Noop{}}, {Process: &taskstate.Process{Shell: true, Command: []string{"/bin/a"}}}}).Draw(t, "run")
+		return c
+	})
+}
+
+// What the coordinator reads in the digest is what the machine decides, but for what runs there.
+func TestADigestDecidesAsThePolicyDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawn().Draw(t, "policy"), asked().Draw(t, "claim")
+		load := Load{Tasks: rapid.IntRange(0, 3).Draw(t, "load")}
+		_, a := Decide(p, c, load)
+		if _, b := Decide(p.Digest(), c, load); a.No() != b.No() || a.Full != b.Full {
+			t.Fatalf("the policy says %+v, its digest %+v", a, b)
+		}
+	})
+}
+
+func TestWhatIsLetInIsHeldToAllThatItsRuleAndItsJobName(t *testing.T) {
+	rank := func(s string) int { return slices.Index([]string{"none", "fs", "strong"}, max(s, "")) }
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawn().Draw(t, "policy"), asked().Draw(t, "claim")
+		held, why := Decide(p, c, Load{})
+		if why.No() {
+			return
+		}
+		if !c.Signed && !p.Unsigned {
+			t.Fatal("an unsigned job is let in")
+		}
+		if held.As != taskstate.AsSelf && !slices.Contains(p.Holds, "uid") || held.Net == "none" && !slices.Contains(p.Holds, "net") ||
+			held.Isolate != "none" && !slices.Contains(p.Holds, held.Isolate) {
+			t.Fatalf("%+v is promised where only %v holds", held, p.Holds)
+		}
+		for _, r := range held.Require {
+			if !slices.Contains(p.Holds, r) {
+				t.Fatalf("%s is required and does not hold", r)
+			}
+		}
+		if c.Isolate != "" && rank(held.Isolate) < rank(c.Isolate) {
+			t.Fatalf("the job asks for %s and gets %s", c.Isolate, held.Isolate)
+		}
+	})
+}
+
+func TestARuleAtTheEndChangesNothingThatOneBeforeDecided(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawn().Draw(t, "policy"), asked().Draw(t, "claim")
+		before, why := Decide(p, c, Load{})
+		p.Rules = append(p.Rules, Rule{From: []string{Key + marie, Key + friend, Self}, Run: Run{Any: true}})
+		after, now := Decide(p, c, Load{})
+		if !why.No() && (now.No() || fmt.Sprint(before) != fmt.Sprint(after)) {
+			t.Fatalf("%+v became %+v, %+v", before, after, now)
+		}
+	})
+}
+
+func TestAKeyThatNoRuleNamesHasNothingRun(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawn().Draw(t, "policy"), asked().Draw(t, "claim")
+		c.By, c.Roles = "12D3KooWstranger", nil
+		if held, why := Decide(p, c, Load{}); !why.No() {
+			t.Fatalf("a stranger runs under %+v", held)
+		}
+	})
+}
+
+func TestAddingAndRemovingLeavesWhatPeopleWrote(t *testing.T) {
+	text := `# mine
+unsigned: allow # for a while
+rules:
+  # the lab
+  - from: [self, key:` + marie + `]
+    run: any # whatever
+  # last
+  - from:
+      - role:admin
+      - key:` + marie + `
+    run:
+      process: [/bin/true]
+on_revoke: finish
+`
+	added, err := Add([]byte(text), friend, []string{"/usr/bin/ffmpeg"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if !strings.Contains(string(added), line) {
+			t.Errorf("%q is gone", line)
+		}
+	}
+	if _, why := Decide(read(t, string(added)), claim(friend, process("/usr/bin/ffmpeg")), Load{}); why.No() {
+		t.Error(why.Text)
+	}
+	back, had, err := Remove(added, friend)
+	if err != nil || !had || string(back) != text {
+		t.Errorf("%v %v\n%s", had, err, back)
+	}
+	back, had, err = Remove(back, marie)
+	if err != nil || !had || strings.Contains(string(back), marie) || !strings.Contains(string(back), "# the lab") {
+		t.Errorf("%v %v\n%s", had, err, back)
+	}
+	if _, had, err = Remove(back, marie); had || err != nil {
+		t.Errorf("removed twice: %v %v", had, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(Text(true, true))
+	f.Add(Text(false, false))
+	f.Add([]byte("rules:\n- from: [self]\n  run: {process: [/bin/a]}\n  limits: {cpus: 1, time: 1h}\n  read: [/x]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Read(text)
+		if err != nil {
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Errorf("an error without a place: %v", err)
+			}
+			return
+		}
+		if added, err := Add(text, friend, nil); err == nil {
+			if q := read(t, string(added)); len(q.Rules) != len(p.Rules)+1 {
+				t.Errorf("%d rules became %d", len(p.Rules), len(q.Rules))
+			}
+		}
+	})
+}
