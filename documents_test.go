@@ -2,6 +2,7 @@ package covey_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -156,5 +157,35 @@ func TestTheDocumentOfWiresHasThemAll(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who looks for a decision that a page cites finds it by its number.
+func TestTheIndexOfDecisionsNamesEachByItsNumberInOrder(t *testing.T) {
+	files, err := filepath.Glob("docs/adr/[0-9]*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := regexp.MustCompile(`(?m)^\| \[(\d+)\]\(([^)]+)\)`).FindAllStringSubmatch(read(t, "docs/adr/README.md"), -1)
+	if len(index) != len(files) {
+		t.Fatalf("the index has %d decisions, the folder %d", len(index), len(files))
+	}
+	unused := map[int]bool{9: true, 23: true}
+	next := 1
+	for i, file := range files {
+		for unused[next] {
+			next++
+		}
+		name := filepath.Base(file)
+		if !strings.HasPrefix(name, fmt.Sprintf("%04d-", next)) {
+			t.Errorf("%s follows number %d: give it %d, and say so where it is cited", name, next-1, next)
+		}
+		if !strings.HasPrefix(read(t, file), fmt.Sprintf("# %d. ", next)) {
+			t.Errorf("%s does not begin with its number, %d", name, next)
+		}
+		if index[i][1] != strconv.Itoa(next) || index[i][2] != name {
+			t.Errorf("the index has [%s](%s) where %s comes", index[i][1], index[i][2], name)
+		}
+		next++
 	}
 }
