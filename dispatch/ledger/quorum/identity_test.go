@@ -154,6 +154,7 @@ func TestALogIsUsedWhenOnlyTheMemoIsGoneOrDamaged(t *testing.T) {
 		inBubble(t, func(t *testing.T, fl *cluster) {
 			fl.grow(3, "a", "b", "c")
 			fl.insist(job(1))
+			time.Sleep(time.Second) // two of three logs are enough for a job; now each says whose it is
 			for _, id := range []string{"a", "b", "c"} {
 				fl.stop(id)
 				if err := c.hurt(filepath.Join(fl.dir, id+"1", "memo")); err != nil {
