@@ -25,6 +25,7 @@ type folder struct {
 	lock        *os.File
 	incarnation taskstate.Incarnation
 	fresh       bool // the incarnation was drawn now: nothing was here before
+	older       bool // no version has run here yet that makes a seal.key and an audit log, which came with policies
 }
 
 // InUse tells whether a peer holds this data folder: one that was told to stop may still be closing

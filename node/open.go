@@ -258,7 +258,7 @@ func (n *Node) openWork() (err error) {
 	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
 	n.owner = guard.NewOwner(guard.OwnerConfig{
 		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: p2p.Verify, Roles: n.given.roles, Changed: n.policyChanged, Outdated: n.outdated,
-		User: n.cfg.TaskUser,
+		User: n.cfg.TaskUser, Older: n.folder.older,
 	})
 	n.offer.owner = n.owner
 	if n.runner, err = n.newRunner(); err != nil {
@@ -319,6 +319,9 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	}
 	_, err = os.Stat(f.path("incarnation"))
 	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
+	_, noSeal := os.Stat(f.path(sealKeyFile))
+	_, noAudit := os.Stat(f.path(AuditLog))
+	f.older = errors.Is(noSeal, fs.ErrNotExist) && errors.Is(noAudit, fs.ErrNotExist)
 	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
 		f.lock.Close()
 		return nil, err

@@ -96,9 +96,7 @@ func trustText(w io.Writer, t api.Trust, carry func(string) string) {
 		}
 		g.write(w)
 	}
-	if t.Exists {
-		fmt.Fprintf(w, "file: %s\n", t.File)
-	}
+	fmt.Fprintf(w, "file: %s\n", t.File)
 	if len(t.Keys) > 0 {
 		fmt.Fprintln(w)
 		g := table("KEY", "NAME", "ROLES")

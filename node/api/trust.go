@@ -19,7 +19,6 @@ type TrustBackend interface {
 // Trust answers GET /v1/trust: what this machine lets run.
 type Trust struct {
 	File     string      `json:"file"`
-	Exists   bool        `json:"exists"`
 	Wrong    string      `json:"wrong,omitempty"` // why the file as it is now is not in force
 	Unsigned bool        `json:"unsigned"`        // jobs that nobody signed are taken at their word
 	OnRevoke string      `json:"on_revoke"`       // stop or finish: what runs of a key that is no longer let in

@@ -22,7 +22,6 @@ const lookEvery = time.Second
 // File is the policy's file, and what of it is in force. It is safe for concurrent use.
 type File struct {
 	path    string
-	none    policy.Policy // in force where there is no file
 	changed func()
 
 	mu    sync.Mutex
@@ -33,24 +32,13 @@ type File struct {
 	user  string   // as Policy.User
 }
 
-// OpenFile reads the file. As long as there is none, another policy is in force. changed hears later
-// on when what is in force has changed, or can no longer be read; it is called by whoever looks.
-func OpenFile(path string, none policy.Policy, changed func()) *File {
-	f := &File{path: path, none: none, force: none, changed: func() {}}
+// OpenFile reads the file. As long as there is none, nothing may run. changed hears later on when
+// what is in force has changed, or can no longer be read; it is called by whoever looks.
+func OpenFile(path string, changed func()) *File {
+	f := &File{path: path, changed: func() {}}
 	f.Look()
 	f.changed = changed
 	return f
-}
-
-// without says what is in force where there is no file.
-func (f *File) without(p policy.Policy) {
-	f.mu.Lock()
-	f.none = p
-	if f.text == nil {
-		f.force = p
-	}
-	f.mu.Unlock()
-	f.changed()
 }
 
 // Path is where the file is, or would be.
@@ -106,7 +94,7 @@ func (f *File) Look() {
 		return
 	}
 	was := f.wrong
-	next := f.none
+	var next policy.Policy
 	if err == nil && text == nil && f.text != nil {
 		err = fmt.Errorf("%s is gone: what it said last is in force until the next start; write it anew with `peer trust edit`", f.path)
 	}

@@ -258,8 +258,8 @@ func TestABrokenPolicyLeavesTheLastGoodOneInForceAndNoneAtTheStart(t *testing.T)
 		}
 	}
 	changes := 0
-	f := guard.OpenFile(path, policy.AsBefore(), func() { changes++ })
-	if len(f.Now().Rules) != 1 || !f.Now().Unsigned || f.Exists() {
+	f := guard.OpenFile(path, func() { changes++ })
+	if len(f.Now().Rules) != 0 || f.Now().Unsigned || f.Exists() {
 		t.Errorf("without a file: %+v", f.Now())
 	}
 	write("rules: []\n")
@@ -276,7 +276,7 @@ func TestABrokenPolicyLeavesTheLastGoodOneInForceAndNoneAtTheStart(t *testing.T)
 	if f.Look(); changes != 0 {
 		t.Error("the same fault is told twice")
 	}
-	if g := guard.OpenFile(path, policy.AsBefore(), func() {}); len(g.Now().Rules) != 0 || g.Wrong() == nil {
+	if g := guard.OpenFile(path, func() {}); len(g.Now().Rules) != 0 || g.Wrong() == nil {
 		t.Errorf("broken at the start: %+v, %v", g.Now(), g.Wrong())
 	}
 	write("rules:\n- from: [self]\n  run: any\n")

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -26,6 +27,8 @@ type OwnerConfig struct {
 	Outdated func(taskstate.TaskID, *taskstate.Job) error
 	Roles    func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
 	Changed  func()                                      // what is in force, or can be read, has changed
+	// Older tells that no version which has policies has run here yet.
+	Older bool
 }
 
 // Owner is this machine's owner: the policy's file, whose job something is, and what to say to whom
@@ -38,7 +41,7 @@ type Owner struct {
 
 // NewOwner reads the policy's file. Until Settle a machine without one lets nothing run.
 func NewOwner(cfg OwnerConfig) *Owner {
-	f := OpenFile(cfg.Path, policy.Policy{}, cfg.Changed)
+	f := OpenFile(cfg.Path, cfg.Changed)
 	if cfg.User != "" {
 		f.user = taskstate.AsUser + cfg.User
 	}
@@ -64,25 +67,26 @@ func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err
 }
 
 // Settle gives a machine without a policy its first one, when it is known how it came into its
-// cluster, and with which roles. It says what a person should know of that. A machine of others
-// that has been a member for longer goes on as before, without a file, until its owner decides.
+// cluster, and with which roles. It says what a person should know of that. A machine of others that
+// has been a member for longer goes on as before until its owner decides; one whose file is gone
+// does not: it may have let in nobody.
 func (o *Owner) Settle(resumed bool, roles []admission.Role) (warning string, err error) {
 	mine := allRoles(roles)
 	if o.Exists() {
 		return "", o.resettle(resumed, mine)
 	}
-	if resumed && !mine {
-		o.without(policy.AsBefore())
-		return "", nil
-	}
-	text := policy.Text(mine, resumed)
-	if err := o.write(text); err != nil {
-		return "", err
-	}
-	if resumed {
+	text, upgraded := policy.Text(mine, resumed && o.cfg.Older), resumed && o.cfg.Older
+	switch {
+	case upgraded && mine:
 		warning = fmt.Sprintf("from now on %s says what this machine runs: what it and administrators ask for. It lets in jobs that peers of an older version did not sign; remove its line `unsigned: allow` when all peers are new", o.Path())
+	case upgraded:
+		text = policy.TextAsBefore()
+	case resumed && mine:
+		warning = fmt.Sprintf("%s was gone, and is written anew: this machine runs what it and administrators ask for. If it said something else, write it again with `peer trust edit`", o.Path())
+	case resumed:
+		warning = fmt.Sprintf("%s was gone, and is written anew: this machine runs nothing until its owner lets somebody in with `peer trust add KEY`", o.Path())
 	}
-	return warning, nil
+	return warning, o.write(text)
 }
 
 // resettle takes back what a machine said as long as it was alone, if it now joins a cluster of
@@ -120,14 +124,22 @@ func (o *Owner) Warnings() (out []string) {
 		out = append(out, fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force, or nothing runs here; mend it with `peer trust edit`", err))
 	}
 	switch {
-	case !o.Exists() && len(p.Rules) > 0:
-		out = append(out, fmt.Sprintf("this machine has no policy: whoever may submit has commands run here, as user %s. Decide with `peer trust add KEY`, which lets in that one and nobody else; `peer trust edit` writes the file", userName()))
+	case o.asBefore():
+		out = append(out, fmt.Sprintf("nobody has decided what this machine runs: whoever may submit has commands run here, as user %s. Decide with `peer trust add KEY`, which lets in that one and nobody else; `peer trust edit` shows the file", userName()))
 	case len(p.Rules) == 0 && o.Wrong() == nil:
 		out = append(out, "this machine runs nothing: its owner has let nobody in; `peer trust add KEY` does (`peer trust list` has the keys)")
 	case p.Unsigned:
 		out = append(out, fmt.Sprintf("this machine runs jobs that nobody signed (`unsigned: allow` in %s): whoever coordinates can have it run anything in an administrator's name; remove that line when all peers sign", o.Path()))
 	}
 	return out
+}
+
+// asBefore tells that nobody has decided yet on a machine of others that was a member before there
+// were policies.
+func (o *Owner) asBefore() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Equal(o.text, policy.TextAsBefore())
 }
 
 // userName is who runs this peer.

@@ -30,12 +30,22 @@ func Text(mine, unsigned bool) []byte {
 	return []byte(text + "rules: []\n")
 }
 
+// TextAsBefore is the file of a machine of others that was a member before there were policies: it
+// goes on as it did, in words that its owner can read and change.
+func TextAsBefore() []byte {
+	return []byte(head + "# As version 0.1 did: whoever may submit. `peer trust add KEY` lets in that key instead of them.\n" +
+		"unsigned: allow\nrules:\n- from: [self, role:submit]\n  run: any\n")
+}
+
 // ErrHas is that a key is named already.
 var ErrHas = errors.New("a rule of its own lets this key in already")
 
 // Add adds a rule at the end of a file that lets a key have anything run, or only some programs.
-// What people wrote there stays as it is.
+// What people wrote there stays as it is; TextAsBefore, which nobody wrote, goes.
 func Add(text []byte, key string, programs []string) ([]byte, error) {
+	if bytes.Equal(text, TextAsBefore()) {
+		text = Text(false, false)
+	}
 	old, err := Read(text)
 	if err != nil {
 		return nil, err

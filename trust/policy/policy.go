@@ -108,12 +108,6 @@ func MyMachines() Policy {
 	return Policy{Rules: []Rule{{From: []string{Self, Role + string(admission.Admin)}, Run: Run{Any: true}}}}
 }
 
-// AsBefore is how a machine goes on that had no policy before there were any: whoever may submit
-// may have anything run.
-func AsBefore() Policy {
-	return Policy{Unsigned: true, Rules: []Rule{{From: []string{Self, Role + string(admission.Submit)}, Run: Run{Any: true}}}}
-}
-
 // Here is the policy on a machine where so much holds: of the words RequireLandlock, RequireUser,
 // RequireCgroup, RequireNet, IsolateFS and IsolateStrong of package taskstate.
 func (p Policy) Here(holds []string) Policy {

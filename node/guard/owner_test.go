@@ -1,0 +1,55 @@
+package guard_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"covey/node/guard"
+	"covey/p2p/admission"
+	"covey/trust/policy"
+)
+
+func TestTheFirstPolicyOfAMachineFollowsFromHowItCameIntoItsCluster(t *testing.T) {
+	guest := []admission.Role{admission.Worker}
+	for name, c := range map[string]struct {
+		older, resumed bool
+		roles          []admission.Role
+		want           string
+		said           string // by Settle or as a warning
+	}{
+		"a machine of mine":                        {roles: admission.AllRoles(), want: string(policy.Text(true, false))},
+		"a machine of others":                      {roles: guest, want: string(policy.Text(false, false)), said: "runs nothing"},
+		"mine, of an older version":                {older: true, resumed: true, roles: admission.AllRoles(), want: string(policy.Text(true, true)), said: "did not sign"},
+		"of others, of an older version":           {older: true, resumed: true, roles: guest, want: string(policy.TextAsBefore()), said: "whoever may submit has commands run here"},
+		"mine, and its policy was removed":         {resumed: true, roles: admission.AllRoles(), want: string(policy.Text(true, false)), said: "was gone"},
+		"of others, and its policy was removed":    {resumed: true, roles: guest, want: string(policy.Text(false, false)), said: "runs nothing until its owner lets somebody in"},
+		"an older folder that joins one of others": {older: true, roles: guest, want: string(policy.Text(false, false)), said: "runs nothing"},
+	} {
+		path := filepath.Join(t.TempDir(), policy.FileName)
+		o := guard.NewOwner(guard.OwnerConfig{Path: path, Changed: func() {}, Older: c.older})
+		said, err := o.Settle(c.resumed, c.roles)
+		text, _ := os.ReadFile(path)
+		if err != nil || string(text) != c.want {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		if all := said + strings.Join(o.Warnings(), "\n"); !strings.Contains(all, c.said) || c.said == "" && all != "" {
+			t.Errorf("%s: it says %q", name, all)
+		}
+		if again, err := o.Settle(true, c.roles); again != "" || err != nil {
+			t.Errorf("%s: at the next start it says %q, %v", name, again, err)
+		}
+	}
+}
+
+func TestTheFirstKeyThatIsLetInTakesThePlaceOfWhoeverMaySubmit(t *testing.T) {
+	text, err := policy.Add(policy.TextAsBefore(), marie, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Read(text)
+	if err != nil || p.Unsigned || len(p.Rules) != 1 || p.Rules[0].From[0] != policy.Key+marie {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
