@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -361,6 +362,39 @@ func TestABusySourceIsAskedAgain(t *testing.T) {
 				srv.pullers.Leave(fmt.Sprint(i))
 			}
 		}
+	})
+}
+
+// Each has a place where another waits for one, as when a peer whose disk was lost brings all it
+// kept in several fetches at once.
+func TestFetchesOfOnePeerThatHoldEachOthersPlacesAllEnd(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		x, y := noise(100, 1), noise(100, 2)
+		s.source("a", newMemory(x))
+		s.source("b", newMemory(y))
+		slow := newMemory() // keeps the fetches waiting until they have met the other source
+		slow.slow = 5 * time.Second
+		s.source("slow", slow)
+		begun := time.Now()
+		var all sync.WaitGroup
+		for i := range 2 * maxPullersPerPeer {
+			first := s.members[i%2]
+			all.Go(func() {
+				here := newMemory()
+				f := Fetcher{Net: s.net.Host("me"), Self: "me", Keep: here}
+				_, err := f.Fetch(t.Context(), Request{Wants: slices.Values([]Want{want(x), want(y)}), Peers: func() []string {
+					if time.Since(begun) < time.Second {
+						return []string{first, "slow"}
+					}
+					return s.members
+				}})
+				if took := time.Since(begun); err != nil || took > time.Minute {
+					t.Errorf("one that began at %s ended after %v: %v", first, took, err)
+				}
+				s.same(here, x, y)
+			})
+		}
+		all.Wait()
 	})
 }
 

@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	placeTime = 5 * time.Second // a place among the pullers is given up when nothing is asked for so long
-	idleTime  = time.Minute     // and the stream when that goes on
+	placeTime = 5 * time.Second // a place among the pullers is given up when nothing is taken for so long
+	idleTime  = time.Minute     // and the stream when nothing is asked either
 	maxBad    = 16              // complaints of one stream: each costs the hash of a piece
 )
 
@@ -112,6 +112,7 @@ type talk struct {
 	raw  *bufio.Writer
 
 	puller bool
+	took   time.Time  // when the last answer went to a puller
 	root   piece.Root // of copy
 	copy   Copy       // nil: none is open
 	proof  piece.Proof
@@ -187,12 +188,17 @@ func (t *talk) say(a answer, raw []byte) error {
 
 func (t *talk) answer(q *question) error {
 	if q.Have != nil {
+		if t.puller && time.Since(t.took) >= placeTime { // it waits for others, who may wait for its place
+			t.give()
+			t.shut()
+		}
 		return t.say(answer{Held: t.have(q.Have)}, nil)
 	}
 	if !t.puller && !t.s.pullers.Enter(t.peer) {
 		return t.say(answer{Error: errBusy}, nil)
 	}
 	t.puller = true
+	defer func() { t.took = time.Now() }()
 	var raw []byte
 	var err error
 	switch {
