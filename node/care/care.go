@@ -283,7 +283,8 @@ func (c *Care) held() map[taskstate.TaskID]Held {
 // atOnceRead bounds how long the replica is held up.
 const atOnceRead = 1000
 
-// takeAll takes in all that the ledger says is kept.
+// takeAll takes in all that the ledger says is kept. Things of many jobs are taken in at once: what
+// is little of them is brought together, and a peer gives to few fetches of another at once.
 func (c *Care) takeAll(ctx context.Context) {
 	var jobs []taskstate.JobID
 	c.cfg.Replica.Read(func(s *ledger.State) {
@@ -293,18 +294,22 @@ func (c *Care) takeAll(ctx context.Context) {
 			}
 		}
 	})
+	var some []taskstate.TaskID
 	for _, id := range jobs {
-		c.take(ctx, []taskstate.TaskID{inputsOf(id)})
-		var tasks []taskstate.TaskID
+		some = append(some, inputsOf(id))
 		c.cfg.Replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				for task := range j.Saved() {
-					tasks = append(tasks, task)
+					some = append(some, task)
 				}
 			}
 		})
-		c.take(ctx, tasks)
+		if len(some) >= atOnceRead {
+			c.take(ctx, some)
+			some = some[:0]
+		}
 	}
+	c.take(ctx, some)
 }
 
 // take takes in what the ledger says of some things.

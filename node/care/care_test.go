@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"covey/node/blob/tree"
 	"covey/node/care"
 	"covey/node/tasklog"
+	"covey/p2p/admission"
 	"covey/p2p/memnet"
 	"covey/taskstate"
 )
@@ -177,6 +179,47 @@ func TestWhatAJobNeedsStaysHereUntilSomebodyAcceptsIt(t *testing.T) {
 		time.Sleep(time.Hour)
 		if pins() != 0 {
 			t.Error("it stays for ever")
+		}
+		end()
+		<-ended
+	})
+}
+
+func TestAPeerThatLostItsDiskBringsWhatManyJobsLeftTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 60
+		c := newCluster(t, "a", "b")
+		n := uint64(0)
+		do := func(cmd ledger.Command) {
+			t.Helper()
+			n++
+			for _, r := range c.rep.Apply(ledger.Entry{Index: n, Epoch: taskstate.At(1, 1), Stamp: int64(n), By: "a", Commands: []ledger.Command{cmd}}) {
+				if r.Refused != ledger.CodeNone {
+					t.Fatalf("%+v is refused: %s", cmd, r.Refused)
+				}
+			}
+		}
+		member := admission.Entry{Cluster: "simsimsimsimsims", Peer: "a", Name: "a", Roles: admission.AllRoles(), By: "a"}
+		do(ledger.Command{Found: &ledger.Found{Cluster: member.Cluster, Generation: 1, Founder: member}})
+		do(ledger.Command{Register: &ledger.Register{Peer: "a", Incarnation: "a1"}})
+		for i := range jobs {
+			id := taskstate.JobID(fmt.Sprint("job", i))
+			do(ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{
+				ID: id, Name: string(id), Type: taskstate.BatchJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Outputs: &taskstate.Outputs{Globs: []string{"out"}},
+			}}})
+			do(ledger.Command{Assign: &ledger.Assign{Job: id, Peer: "a", Incarnation: "a1", Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}}})
+			root := c.peers["a"].leave(t, map[string]string{"out": string(id)}, "out")
+			saved := &taskstate.Saved{Root: root, Files: 1, Bytes: int64(len(id)), Keepers: []taskstate.PeerID{"a", "b"}, Keep: 2}
+			st := taskstate.Status{Task: taskstate.Task(id, 1, 1), Seq: 3, State: taskstate.Complete, Saved: saved}
+			do(ledger.Command{Settle: &ledger.Settle{Peer: "a", Incarnation: "a1", Statuses: []taskstate.Status{st}}})
+		}
+		b := c.peers["b"]
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		time.Sleep(time.Second)
+		if pins := len(b.store.Pins()); pins != jobs {
+			t.Errorf("of %d things %d are back after a second", jobs, pins)
 		}
 		end()
 		<-ended
