@@ -60,6 +60,10 @@ func fastStatus(b []byte) (s Status, ok bool) {
 			s.Truncated = len(r.b) > 0 && r.b[0] == cborTrue
 			r.bad = r.bad || !s.Truncated
 			r.b = r.b[min(1, len(r.b)):]
+		case 14:
+			held := r.head(cborUint)
+			r.bad = r.bad || held > math.MaxUint16
+			s.Held = Held(held)
 		default:
 			return s, false
 		}

@@ -16,9 +16,9 @@ func explainCommand(c *cli) *cobra.Command {
 		Use:   "explain ID",
 		Short: "A job's or task's story: every decision and observation, with times, peers and reasons",
 		Long: `A job's or task's story in order of time: through whom it was accepted, why it waited, where each
-task was placed and by what rule, every state with its peer, what became of that peer meanwhile,
-why an attempt was given up and what replaced it, ends that contradict each other, who cancelled
-it, how it ended.
+task was placed and by what rule, every state with its peer, what the task was held to when it ran,
+what became of that peer meanwhile, why an attempt was given up and what replaced it, ends that
+contradict each other, who cancelled it, how it ended.
 
 Decisions are known to every peer for as long as the job is listed. States below the end, and what
 became of peers, are told as far as the peer that is asked remembers them; a note says from when
@@ -41,10 +41,11 @@ on that is.`,
 }
 
 // explainTable leaves the job out of task ids: the story is about one job. It says a day once,
-// above what happened on it, and the rule by which tasks were placed the first time.
+// above what happened on it, the rule by which tasks were placed the first time, and what a task is
+// held to once.
 func explainTable(e api.Explanation) *grid {
 	t := table("TIME", "TASK", "WHAT")
-	day, rules := "", map[string]bool{}
+	day, rules, held := "", map[string]bool{}, map[string]string{}
 	if e.Spec != nil {
 		t.add("", "", e.Spec.Sentence())
 	}
@@ -62,9 +63,24 @@ func explainTable(e api.Explanation) *grid {
 				rules[text[i:]] = true
 			}
 		}
+		if now := heldText(f.HeldTo); f.HeldTo != nil && now != held[f.Task] {
+			text += " (held to " + now + ")"
+			held[f.Task] = now
+		}
 		t.add(at.Format("15:04:05.000"), orDash(shortTask(f.Task)), text)
 	}
 	return t
+}
+
+// heldText is what tasks are, or can be, kept from; nil: that is not known.
+func heldText(words []string) string {
+	switch {
+	case words == nil:
+		return "-"
+	case len(words) == 0:
+		return "nothing"
+	}
+	return strings.Join(words, " ")
 }
 
 // ruleAt is where the rule of a placement begins at the end of a line, -1 if there is none.

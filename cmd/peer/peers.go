@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +22,8 @@ func peersCommand(c *cli) *cobra.Command {
 		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered
 (and, with a +, of tasks that wait there for their turn), tasks, and how this peer reaches it.
 What is not the same everywhere has a column, too: versions, news that is old, memory that is
-promised, named counts. --wide shows all of it.`,
+promised, named counts. --wide shows all of it. Below it stands what tasks can be held to on which
+peers, as each found by trying it (docs/trust.md); in JSON "holds".`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,7 +31,7 @@ promised, named counts. --wide shows all of it.`,
 			if err != nil {
 				return err
 			}
-			if err := emit(c, nil, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w) }); err != nil {
+			if err := emit(c, nil, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w); writeHolds(w, ps.Peers) }); err != nil {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == tableForm {
@@ -48,6 +52,44 @@ promised, named counts. --wide shows all of it.`,
 	cmd.Flags().BoolVar(&wide, "wide", false, "show everything: ids, memory, versions, age of the news")
 	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
 	return cmd
+}
+
+// writeHolds says what tasks can be held to, a line for all peers where that is the same. How many
+// names fit a terminal, so many are told.
+func writeHolds(w io.Writer, peers []api.Peer) {
+	const columns = 80
+	of, order := map[string][]string{}, []string{}
+	for _, p := range peers {
+		if p.OS == "" { // the coordinator has not heard from it
+			continue
+		}
+		if p.Holds == nil {
+			p.Holds = []string{}
+		}
+		holds := heldText(p.Holds)
+		if of[holds] == nil {
+			order = append(order, holds)
+		}
+		of[holds] = append(of[holds], printable(cmp.Or(p.Name, shortID(p.ID))))
+	}
+	for _, holds := range order {
+		who := "everywhere"
+		if names := of[holds]; len(names) < len(peers) {
+			line := func(n int) string {
+				s := strings.Join(names[:n], ", ")
+				if n < len(names) {
+					s += fmt.Sprintf(" and %d more", len(names)-n)
+				}
+				return s
+			}
+			n := len(names)
+			for n > 1 && utf8.RuneCountInString("tasks can be held to "+holds+" on "+line(n)) > columns {
+				n--
+			}
+			who = "on " + line(n)
+		}
+		fmt.Fprintf(w, "tasks can be held to %s %s\n", holds, who)
+	}
 }
 
 // writeTroubles says what is wrong with peers, one line each.

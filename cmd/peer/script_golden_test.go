@@ -23,7 +23,7 @@ var (
 		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME", "signed": "TIME", "until": "TIME",
 		"rtt": "SECONDS", "took": "SECONDS", "waited": "SECONDS", "ran": "SECONDS", "left": "SECONDS", "longest_took": "SECONDS", "rate": "NUMBER", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "disk": "BYTES", "disk_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
 		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
-		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH", "holds": "WORDS",
+		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH", "holds": "WORDS", "held_to": "WORDS",
 	}
 )
 

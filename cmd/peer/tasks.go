@@ -27,7 +27,8 @@ that are remembered (the last five of a slot), and slots a service does not want
 how long it ran; in JSON "took", and "waited" for how long it waited to be started. What a peer
 that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what
 will happen. Where a job keeps files, OUTPUT is what a task left, and COPIES how many there are of
-it, of how many are wanted; AGE is then shown with --wide.`,
+it, of how many are wanted; AGE is then shown with --wide. HELD TO, with --wide or where tasks differ,
+is what a task was kept from when it ran (docs/trust.md); in JSON "held_to".`,
 		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +56,7 @@ it, of how many are wanted; AGE is then shown with --wide.`,
 			return writeJSON(c.Out, ts)
 		},
 	}
-	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
+	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is, and what each task was held to")
 	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed, could not start or were lost")
 	cmd.Flags().BoolVar(&items, "items", false, "print only the items, one per line, to the byte: with --failed a list of what to do again")
 	cmd.Flags().BoolVar(&null, "null", false, "with --items: end each with a zero byte, for peer run --null and xargs -0")
@@ -126,6 +127,7 @@ type taskRows struct {
 	piece []api.Task
 	wide  bool // than the terminal it may be
 	files bool // there are columns for what is kept
+	held  bool // there is one for what they are held to
 	ages  bool // there is one for how long ago
 }
 
@@ -152,6 +154,9 @@ func (r *taskRows) write() {
 		if r.files {
 			head = append(head, "OUTPUT", "COPIES")
 		}
+		if r.held = r.wide || heldApart(r.piece); r.held {
+			head = append(head, "HELD TO")
+		}
 		r.table = table(append(head, "MESSAGE")...)
 		if !r.wide {
 			r.table.fit(r.out)
@@ -165,10 +170,28 @@ func (r *taskRows) write() {
 		if r.files {
 			cells = append(cells, outputText(t.Output), copiesText(t.Output))
 		}
+		if r.held {
+			cells = append(cells, heldText(t.HeldTo))
+		}
 		r.table.add(append(cells, r.carry(taskNote(t)))...)
 	}
 	r.table.write(r.out)
 	r.piece = r.piece[:0]
+}
+
+// heldApart tells whether tasks that ran were held to different things.
+func heldApart(tasks []api.Task) bool {
+	var first []string
+	for _, t := range tasks {
+		switch {
+		case t.HeldTo == nil:
+		case first == nil:
+			first = t.HeldTo
+		case !slices.Equal(first, t.HeldTo):
+			return true
+		}
+	}
+	return false
 }
 
 func taskCells(t api.Task, versions bool) []string {

@@ -61,6 +61,7 @@ type endKind struct {
 	Message   string           `cbor:"5,keyasint,omitempty"`
 	Truncated bool             `cbor:"6,keyasint,omitempty"`
 	Took      int64            `cbor:"7,keyasint,omitempty"` // milliseconds, if they do not fit lasted
+	Held      taskstate.Held   `cbor:"8,keyasint,omitempty"`
 }
 
 type endKinds struct {
@@ -70,7 +71,7 @@ type endKinds struct {
 }
 
 func endKindOf(st *taskstate.Status) endKind {
-	f := endKind{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message, Truncated: st.Truncated}
+	f := endKind{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message, Truncated: st.Truncated, Held: st.Held}
 	if st.Took > math.MaxUint32 {
 		f.Took = st.Took
 	}
@@ -81,7 +82,7 @@ func endKindOf(st *taskstate.Status) endKind {
 func (f endKind) status(t taskstate.TaskID, seq uint32, at int64, l lasted) taskstate.Status {
 	return taskstate.Status{
 		Task: t, Seq: uint64(seq), State: f.State, At: at, Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
-		Took: max(f.Took, int64(l.Took)), Waited: int64(l.Waited), Truncated: f.Truncated,
+		Took: max(f.Took, int64(l.Took)), Waited: int64(l.Waited), Truncated: f.Truncated, Held: f.Held,
 	}
 }
 

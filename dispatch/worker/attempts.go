@@ -60,7 +60,7 @@ func (c *Core) ran(reports []taskstate.RunReport) {
 		}
 		s := h.status
 		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, r.Message
-		s.Took, s.Truncated, s.Saved = max(0, r.Took), r.Truncated, r.Saved
+		s.Took, s.Truncated, s.Saved, s.Held = max(0, r.Took), r.Truncated, r.Saved, r.Held
 		if s.At == 0 {
 			s.At = c.now.UnixMilli()
 		}

@@ -78,7 +78,7 @@ func (h *heldTask) relaunch(self taskstate.PeerID) taskstate.Launch {
 	case taskstate.Saving:
 		l.Ended = &taskstate.RunReport{
 			Task: s.Task, State: s.State, Exit: s.Exit, Signal: s.Signal, Reason: s.Reason, Message: s.Message, At: s.At,
-			Took: s.Took, Truncated: s.Truncated,
+			Took: s.Took, Truncated: s.Truncated, Held: s.Held,
 		}
 	}
 	return l

@@ -209,6 +209,10 @@ type Task struct {
 	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 	Truncated bool       `json:"truncated,omitempty"`  // not all of its output was kept, because of the cap
 
+	// HeldTo is what it was kept from when it ran, in words of Peer.Holds: what was done, not what was
+	// asked for. Empty: from nothing; nil: it has not run, or that is not known.
+	HeldTo []string `json:"held_to,omitzero"`
+
 	Output *Output `json:"output,omitempty"` // of a task that has ended, if its job names outputs or keeps logs
 }
 
@@ -222,7 +226,8 @@ type Fact struct {
 	State    string    `json:"state,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 	ExitCode *int      `json:"exit_code,omitempty"`
-	Text     string    `json:"text"` // the whole line for a person, but for time, task and peer
+	HeldTo   []string  `json:"held_to,omitzero"` // of a task that runs or has run, as Task.HeldTo
+	Text     string    `json:"text"`             // the whole line for a person, but for time, task, peer and HeldTo
 }
 
 // Explanation answers GET /v1/explain/{id}: the story of a job or task, in order of time.

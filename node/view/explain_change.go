@@ -106,7 +106,7 @@ func (t *explainer) tellChange(e *event) {
 // tellEnded tells how an attempt ended that another one followed, and why.
 func (t *explainer) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
 	f := api.Fact{
-		Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.End.State.String(), Reason: string(p.Reason),
+		Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.End.State.String(), Reason: string(p.Reason), HeldTo: p.End.Held.Words(),
 		Text: fmt.Sprintf("%s on %s%s", endText(*p.End), t.name(p.Peer), ranText(p.End.Took, p.End.Waited)),
 	}
 	if p.End.Exit != taskstate.NoExit {

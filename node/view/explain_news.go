@@ -58,7 +58,7 @@ func (t *explainer) tellState(e *event, v visit) bool {
 	if s.UnmarshalText([]byte(e.state)) != nil || s <= taskstate.Assigned || s.Final() && (!v.past || t.late[e.task]) {
 		return false
 	}
-	f := api.Fact{Kind: kindTask, Task: e.task.String(), Peer: v.peer, State: e.state, Text: e.state + " on " + t.name(v.peer)}
+	f := api.Fact{Kind: kindTask, Task: e.task.String(), Peer: v.peer, State: e.state, HeldTo: e.held.Words(), Text: e.state + " on " + t.name(v.peer)}
 	if s.Final() && e.exit != taskstate.NoExit {
 		f.ExitCode = new(e.exit)
 		f.Text += fmt.Sprintf(" with exit code %d", e.exit)
@@ -81,7 +81,7 @@ func (t *explainer) tellReported(seen map[seenState]bool) {
 			text = "reported " + endText(st) + ", not decided yet"
 		}
 		t.add(max(st.At, v.from), api.Fact{
-			Kind: kindTask, Task: v.task.String(), Peer: v.peer, State: st.State.String(), Reason: string(st.Reason), Text: text + " on " + t.name(v.peer),
+			Kind: kindTask, Task: v.task.String(), Peer: v.peer, State: st.State.String(), Reason: string(st.Reason), HeldTo: st.Held.Words(), Text: text + " on " + t.name(v.peer),
 		})
 	}
 }

@@ -174,7 +174,7 @@ func whyGivenUp(r taskstate.Reason) string {
 // ended tells a slot's end as it was decided.
 func (t *explainer) ended(s slotFacts, back bool) {
 	f := s.Final
-	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), Text: endText(*f)}
+	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), HeldTo: f.Held.Words(), Text: endText(*f)}
 	if s.Peer != "" {
 		fact.Text += " on " + t.name(s.Peer) + ranText(f.Took, f.Waited)
 	}

@@ -21,6 +21,7 @@ type event struct {
 	peer  taskstate.PeerID
 	state string
 	exit  int
+	held  taskstate.Held
 	note  string
 	gone  bool          // the job was forgotten
 	kept  time.Duration // age of the hub when it came in
@@ -156,7 +157,7 @@ func (h *hub) public(e event) api.Event {
 }
 
 func taskEvent(s taskstate.Status, peer taskstate.PeerID) event {
-	e := event{at: s.At, kind: kindTask, task: s.Task, peer: peer, state: s.State.String(), exit: taskstate.NoExit, note: s.Message}
+	e := event{at: s.At, kind: kindTask, task: s.Task, peer: peer, state: s.State.String(), exit: taskstate.NoExit, held: s.Held, note: s.Message}
 	if s.State.Final() {
 		e.exit = s.Exit
 	}

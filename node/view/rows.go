@@ -164,7 +164,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 		return t
 	}
 	t.State, t.At, t.Message, t.Reason, t.Signal = st.State.String(), stamp(st.At), st.Message, string(st.Reason), st.Signal
-	t.Truncated = st.Truncated
+	t.Truncated, t.HeldTo = st.Truncated, st.Held.Words()
 	t.Took = seconds(st.Took)
 	if st.Took > 0 || st.State == taskstate.Running {
 		t.Waited = seconds(r.AssignedAt - since + st.Waited)

@@ -267,6 +267,9 @@ func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cance
 		if ran && rep.Truncated != final.Truncated {
 			c.w.fail("I1", "the ledger says of %s that its output was cut: %v, and that is wrong", id, final.Truncated)
 		}
+		if ran && rep.Held != final.Held {
+			c.w.fail("I1", "the ledger says that %s was held to %q, and it was to %q", id, final.Held.Words(), rep.Held.Words())
+		}
 	case cancelled || j.job.Unreachable.Wait:
 	case j.retried && (final.State == taskstate.Shutdown || c.unmissed[id]): // cut short before, and not among what was tried again
 	default:

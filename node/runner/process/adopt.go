@@ -45,7 +45,7 @@ func (r *Executor) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 			if e.Final() {
 				over[t] = e
 			} else {
-				r.show(t, e.At)
+				r.show(t, e)
 				r.feedOn(t)
 			}
 		default:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -379,6 +380,50 @@ func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 		if end.State != taskstate.Rejected || end.Reason != taskstate.ReasonPolicy || h.said(task, "stdout") != "" {
 			t.Errorf("%+v: %+v", c, end)
 		}
+	}
+}
+
+func TestWhatATaskWasHeldToIsWhatWasDoneAndNotMore(t *testing.T) {
+	h, data := boxed(t)
+	whatWasHeld(t, h, data)
+}
+
+func TestWhatATaskOfAnotherUsersPeerWasHeldToIsWhatWasDoneAndNotMore(t *testing.T) {
+	if asSomebody(t) {
+		h, data := boxed(t)
+		whatWasHeld(t, h, data)
+	}
+}
+
+// whatWasHeld has tasks look themselves: what one finds is what is said of it.
+func whatWasHeld(t *testing.T, h *harness, data string) {
+	look := "grep -q 'NoNewPrivs:.1' /proc/self/status && echo nnp; ls " + data + "/policy.yaml >/dev/null 2>&1 || echo hide; " +
+		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; true"
+	for n, c := range []taskstate.Confinement{
+		{As: as()},
+		{As: taskstate.AsSelf},
+		{As: taskstate.AsSelf, Without: []string{taskstate.WithoutHide, taskstate.WithoutNNP}},
+		{As: as(), Net: taskstate.NetNone},
+		{As: as(), Isolate: taskstate.IsolateFS},
+		{As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
+		{As: taskstate.AsSelf, Require: []string{taskstate.RequireLandlock}}, // that it can be had is not that it was
+	} {
+		if h.lacks(&c) != nil {
+			continue
+		}
+		task, end := h.under(c, n, "%s", look)
+		found := strings.Join(slices.Sorted(slices.Values(strings.Fields(h.said(task, "stdout")))), " ")
+		if said := strings.Join(end.Held.Words(), " "); end.State != taskstate.Complete || end.Held == 0 || said != found {
+			t.Errorf("%+v: %v %s; it is said %q, and it finds %q", c, end.State, end.Message, said, found)
+		}
+	}
+}
+
+func TestNothingIsSaidOfWhatATaskWasHeldToThatDidNotRun(t *testing.T) {
+	h, _ := boxed(t)
+	job := process(taskstate.Process{Command: []string{"/nowhere/program"}})
+	if _, end := h.run(job); end.State != taskstate.Rejected || end.Held != 0 {
+		t.Errorf("%+v", end)
 	}
 }
 

@@ -198,18 +198,18 @@ func (r *Executor) happened(e supervise.Event) {
 	case e.Final():
 		r.ended(t, e)
 	default:
-		r.show(t, e.At)
+		r.show(t, e)
 	}
 }
 
 // show reports a task as running, once.
-func (r *Executor) show(t *task, at int64) {
+func (r *Executor) show(t *task, e supervise.Event) {
 	t.mu.Lock()
 	again := t.shown
 	t.shown = true
 	t.mu.Unlock()
 	if !again {
-		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Running, Exit: taskstate.NoExit, At: at})
+		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Running, Exit: taskstate.NoExit, At: e.At, Held: taskstate.Held(e.Held)})
 	}
 }
 
@@ -269,7 +269,7 @@ func (r *Executor) Kept(tasks []taskstate.TaskID) {
 // classify turns what became of a process, and what was asked of it, into an end. Called with t.mu
 // held.
 func classify(t *task, e supervise.Event) taskstate.RunReport {
-	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1]}
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1], Held: taskstate.Held(e.Held)}
 	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
 		rep.Exit = taskstate.NoExit
 	}

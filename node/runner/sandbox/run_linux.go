@@ -183,10 +183,6 @@ func (s *Spec) enter() error {
 	return nil
 }
 
-// restricted tells whether the thread is held to rules on files, which takes that it gains no
-// privileges.
-func (s *Spec) restricted() bool { return s.Closed || s.Rules && len(s.Hide) > 0 }
-
 // DropBorn lets go of what Born gave this thread to hand on: a process that it starts has none of
 // it. A thread that has nothing of it is left as it is.
 func DropBorn() {

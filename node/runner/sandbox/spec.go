@@ -36,6 +36,49 @@ type Holds struct {
 	Why        string // why folders cannot be hidden, for people
 }
 
+// Held is what a process is kept from that was started so: what was done, never what was asked for.
+// It is on wires and disks as it is here.
+type Held uint16
+
+// What Held can say.
+const (
+	HeldKnown      Held = 1 << iota // all of it is said; without it, nothing is known
+	HeldPrivileges                  // Spec.NNP
+	HeldHidden                      // Spec.Hide
+	HeldUser                        // Spec.User
+	HeldRules                       // the kernel looks at what files it opens: for Closed, or in place of mounts
+	HeldFiles                       // Spec.Closed
+	HeldNet                         // Spec.NoNet
+)
+
+// Held is what a process is kept from that Run has started; of nil, nothing.
+func (s *Spec) Held() Held {
+	h := HeldKnown
+	if s == nil {
+		return h
+	}
+	for _, x := range [...]struct {
+		bit   Held
+		holds bool
+	}{
+		{HeldPrivileges, s.NNP || s.restricted()},
+		{HeldHidden, len(s.Hide) > 0},
+		{HeldUser, s.User != nil},
+		{HeldRules, s.restricted()},
+		{HeldFiles, s.Closed},
+		{HeldNet, s.NoNet},
+	} {
+		if x.holds {
+			h |= x.bit
+		}
+	}
+	return h
+}
+
+// restricted tells whether the thread is held to rules on files, which takes that it gains no
+// privileges.
+func (s *Spec) restricted() bool { return s.Closed || s.Rules && len(s.Hide) > 0 }
+
 // Check tells what of a spec makes no sense.
 func (s Spec) Check() error {
 	for _, p := range slices.Concat(s.Hide, s.Show, s.Read, s.Write) {

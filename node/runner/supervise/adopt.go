@@ -21,7 +21,7 @@ func (e *Engine) adopt() {
 				gone[rec.task] = true
 			}
 			e.taken[rec.task] = end{slot: rec.slot, event: Event{
-				Kind: Lost, Task: rec.task, At: now(), Unseen: true, Rebooted: rec.boot != e.records.boot,
+				Kind: Lost, Task: rec.task, At: now(), Held: rec.held, Unseen: true, Rebooted: rec.boot != e.records.boot,
 			}}
 		}
 	}
@@ -34,7 +34,7 @@ func (e *Engine) adopt() {
 
 // takeUp goes on with a process that is there. Called with e.mu held.
 func (e *Engine) takeUp(rec record, p process) {
-	x := &proc{spec: Spec{Task: rec.task, Home: filepath.Join(e.cfg.Dir, strings.Replace(rec.task, ".", "/", 1))}, p: p, slot: rec.slot, at: now()}
+	x := &proc{spec: Spec{Task: rec.task, Home: filepath.Join(e.cfg.Dir, strings.Replace(rec.task, ".", "/", 1))}, p: p, slot: rec.slot, at: now(), held: rec.held}
 	x.began = time.Now().Add(-time.Duration(max(0, sinceBoot()-rec.before)) * time.Millisecond)
 	kept := rec.cap
 	kept.limit = cmp.Or(kept.limit, e.cfg.LogCap)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"covey/node/runner/sandbox"
 )
 
 // begun writes .running as a supervisor that was killed left it.
@@ -72,7 +74,9 @@ func TestAnOrphansEndFreesItsRecordAndEndsWhatItsLeaderLeft(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	begun(t, dir, orphaned(t, dir, "a.1.1", "sleep 1000 3>"+fifo+" & exec 4>"+fifo+"; while ! [ -e go ]; do sleep 0.01; done"))
+	rec := orphaned(t, dir, "a.1.1", "sleep 1000 3>"+fifo+" & exec 4>"+fifo+"; while ! [ -e go ]; do sleep 0.01; done")
+	rec.held = sandbox.HeldKnown | sandbox.HeldNet
+	begun(t, dir, rec)
 	held, err := os.Open(fifo)
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +84,14 @@ func TestAnOrphansEndFreesItsRecordAndEndsWhatItsLeaderLeft(t *testing.T) {
 	defer func() { _ = held.Close() }()
 	e := engineIn(t, dir)
 	e.Attach(h.sink)
-	if ev := h.until("a.1.1", func(Event) bool { return true }); ev.Kind != Started {
+	if ev := h.until("a.1.1", func(Event) bool { return true }); ev.Kind != Started || ev.Held != rec.held {
 		t.Fatalf("%+v", ev)
 	}
 	e.Start(specIn(t, dir, "a.1.1", "touch twice")) // it is here
 	if err := os.WriteFile(filepath.Join(dir, "a", "1.1", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if end := h.until("a.1.1", Event.Final); end.Kind != Ended || !end.Unseen || end.Timeout {
+	if end := h.until("a.1.1", Event.Final); end.Kind != Ended || !end.Unseen || end.Timeout || end.Held != rec.held {
 		t.Errorf("%+v", end)
 	}
 	if _, err := io.ReadAll(held); err != nil { // would last for ever if what it left behind did

@@ -113,7 +113,7 @@ func (e *Engine) Attach(sink func(Event)) {
 	for _, x := range e.procs {
 		x.mu.Lock()
 		if x.p != nil {
-			sink(Event{Kind: Started, Task: x.spec.Task, At: x.at})
+			sink(Event{Kind: Started, Task: x.spec.Task, At: x.at, Held: x.held})
 		}
 		x.mu.Unlock()
 	}

@@ -45,8 +45,9 @@ const (
 type Event struct {
 	Kind     Kind
 	Task     string
-	At       int64 // local clock, milliseconds since 1970
-	Took     int64 // of an end: milliseconds since it was started, by the monotonic clock; 0: it was not, or that is not known
+	At       int64        // local clock, milliseconds since 1970
+	Took     int64        // of an end: milliseconds since it was started, by the monotonic clock; 0: it was not, or that is not known
+	Held     sandbox.Held // what it is, or was, kept from; 0: it was not started, or that is not known
 	Exit     int
 	Signal   int
 	Reason   string   // why it was asked to stop, "" if it was not
@@ -65,7 +66,7 @@ type Event struct {
 // in is the event as a peer hears it that speaks a version of the protocol.
 func (e Event) in(version int) Event {
 	if version < 2 {
-		e.Cut, e.Took = [2]bool{}, 0
+		e.Cut, e.Took, e.Held = [2]bool{}, 0, 0
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"covey/node/runner/sandbox"
@@ -14,8 +15,9 @@ import (
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks
 // all versions from oldestVersion to protocolVersion: the peer's hello names its newest, the
 // supervisor's welcome the one that is spoken, which is the newest both know. A hello and a welcome
-// look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut and Took, this
-// one behind everything else and only if there is one, so that files of ends are read as they were.
+// look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut, Took and Held,
+// these two behind everything else and only if there is something to say, so that files of ends are
+// read as they were.
 const (
 	protocolVersion = 2
 	oldestVersion   = 1
@@ -129,8 +131,11 @@ func appendEvent(b []byte, e Event) []byte {
 	}
 	flags := flagsOf(e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted, e.Cut[0], e.Cut[1])
 	b = appendText(appendText(append(b, flags), e.Reason), e.Err)
-	if e.Took != 0 {
+	if e.Took != 0 || e.Held != 0 {
 		b = binary.AppendVarint(b, e.Took)
+	}
+	if e.Held != 0 {
+		b = binary.AppendVarint(b, int64(e.Held))
 	}
 	return b
 }
@@ -145,7 +150,12 @@ func decodeEvent(body []byte) (Event, error) {
 	e.Reason, e.Err = d.text(), d.text()
 	if !d.bad && len(d.b) > 0 {
 		e.Took = d.number()
-		d.bad = d.bad || e.Took <= 0
+		d.bad = d.bad || e.Took < 0 || e.Took == 0 && len(d.b) == 0
+	}
+	if !d.bad && len(d.b) > 0 {
+		held := d.number()
+		e.Held = sandbox.Held(held)
+		d.bad = d.bad || held <= 0 || held > math.MaxUint16
 	}
 	d.bad = d.bad || e.Kind < Started || e.Kind > synced
 	return e, d.err()

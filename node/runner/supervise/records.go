@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"covey/node/runner/sandbox"
 )
 
-// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP, padded with
-// blanks. A free line is blank. CAP is that of the task's output, below zero if the newest stays;
-// lines of 0.1 have none, and its readers do not look so far.
+// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP HELD, padded
+// with blanks. A free line is blank. CAP is that of the task's output, below zero if the newest stays,
+// and HELD what the task is kept from; lines of 0.1 have neither, and its readers do not look so far.
 const recordSize = 192
 
 const runningFile = ".running"
@@ -39,6 +41,7 @@ type record struct {
 	deadline      int64 // milliseconds since boot, 0: none
 	boot          string
 	cap           outputCap // of its output; zero: not known
+	held          sandbox.Held
 	slot          int
 }
 
@@ -89,6 +92,10 @@ func parseRecord(line string) (record, bool) {
 		if err == nil && limit > math.MinInt64 {
 			r.cap = outputCap{limit: max(limit, -limit), newest: limit < 0}
 		}
+		if len(f) > n+1 {
+			held, _ := strconv.ParseUint(f[n+1], 10, 16)
+			r.held = sandbox.Held(held)
+		}
 	}
 	return r, r.pid == 0 || r.pid > 1
 }
@@ -135,7 +142,8 @@ func (r *records) put(rec record) error {
 	if rec.cap.newest {
 		limit = -limit
 	}
-	line = strconv.AppendInt(line, limit, 10)
+	line = append(strconv.AppendInt(line, limit, 10), ' ')
+	line = strconv.AppendUint(line, uint64(rec.held), 10)
 	if len(line) >= recordSize {
 		return fmt.Errorf("the name %q is too long", rec.task)
 	}

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,10 +161,11 @@ func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 	defer r.close()
 	task := taskstate.Task(taskstate.JobID(strings.Repeat("x", taskstate.MaxJobID)), 9_999_999, 9_999_999).String()
 	const century = 100 * 365 * 24 * 3600 * 1000
-	rec, err := r.begin(task, outputCap{})
+	rec, err := r.begin(task, outputCap{limit: 1 << 44, newest: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	rec.held = math.MaxUint16
 	want := record{task: task, pid: 1 << 22, before: century, after: century, deadline: 2 * century, boot: BootID()}
 	if err := r.put(want); err != nil {
 		t.Fatal(err)
@@ -174,7 +176,7 @@ func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.close()
-	if len(again.left) != 1 || again.left[0].pid != want.pid || again.left[0].deadline != want.deadline || again.left[0].task != task {
+	if len(again.left) != 1 || again.left[0].pid != want.pid || again.left[0].deadline != want.deadline || again.left[0].task != task || again.left[0].held != rec.held {
 		t.Errorf("found %+v", again.left)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // proc is one process that is not over. mu guards what may change.
@@ -18,6 +20,7 @@ type proc struct {
 	in      *input // nil: its stdin is empty
 	slot    int
 	at      int64
+	held    sandbox.Held
 	began   time.Time // with the monotonic clock's reading
 	stop    string
 	timeout bool
@@ -137,10 +140,11 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 	if d := x.spec.Timeout; d > 0 {
 		deadline = sinceBoot() + d.Milliseconds()
 	}
+	rec.held = c.held
 	e.records.started(rec, c.pid, deadline)
 	_, grace := e.limits() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
-	x.p, x.out, x.began = c, out, began
+	x.p, x.out, x.held, x.began = c, out, c.held, began
 	x.at = began.UnixMilli()
 	if x.stop != "" {
 		c.signal(sigTerm)
@@ -149,7 +153,7 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 		x.waiting = time.AfterFunc(x.spec.Timeout, func() { e.timeUp(x) })
 	}
 	x.mu.Unlock()
-	e.tell(Event{Kind: Started, Task: x.spec.Task, At: x.at})
+	e.tell(Event{Kind: Started, Task: x.spec.Task, At: x.at, Held: x.held})
 }
 
 func (e *Engine) follow(x *proc, c *child) {
@@ -177,7 +181,7 @@ func (e *Engine) ended(x *proc, how ending) {
 	if x.waiting != nil {
 		x.waiting.Stop()
 	}
-	ev.Reason, ev.Timeout = x.stop, x.timeout
+	ev.Reason, ev.Timeout, ev.Held = x.stop, x.timeout, x.held
 	x.in.close()
 	if x.out != nil {
 		x.out.secure(short)

@@ -22,15 +22,16 @@ const (
 // its number is safe to signal – and because waiting for all at once costs neither thread nor
 // goroutine.
 type child struct {
-	pid int
-	fd  int // pidfd, -1 if the kernel has none
-	mu  sync.Mutex
+	pid  int
+	fd   int // pidfd, -1 if the kernel has none
+	held sandbox.Held
+	mu   sync.Mutex
 	// over means reaped: the number may belong to somebody else.
 	over bool
 }
 
 func spawn(s spec) (*child, error) {
-	c := &child{fd: -1}
+	c := &child{fd: -1, held: s.box.Held()}
 	err := sandbox.Run(s.box, func(attr *syscall.SysProcAttr) error {
 		return withTag(s.task, func() error {
 			return withSlack(taskSlack, func() error { return c.fork(s, attr) })

@@ -5,10 +5,13 @@ package supervise
 import (
 	"os"
 	"sync"
+
+	"covey/node/runner/sandbox"
 )
 
 type child struct {
 	pid  int
+	held sandbox.Held
 	p    *os.Process
 	mu   sync.Mutex
 	over bool
@@ -21,7 +24,7 @@ func spawn(s spec) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &child{pid: p.Pid, p: p}, nil
+	return &child{pid: p.Pid, held: sandbox.HeldKnown, p: p}, nil
 }
 
 // reap is never asked for here: nobody follows a child without waiting for it.

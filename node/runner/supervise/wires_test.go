@@ -31,7 +31,7 @@ func TestMessagesAreAsTheirVersionHasThem(t *testing.T) {
 	}
 	for k := Started; k <= synced; k++ {
 		e := Event{
-			Kind: k, Task: "j.1.1", At: 1, Took: 2, Exit: 3, Signal: 4, Reason: "why", Timeout: true, Unseen: true, Alone: true, Unbegun: true,
+			Kind: k, Task: "j.1.1", At: 1, Took: 2, Held: 1023, Exit: 3, Signal: 4, Reason: "why", Timeout: true, Unseen: true, Alone: true, Unbegun: true,
 			Rebooted: true, Sizes: [2]int64{5, 6}, Cut: [2]bool{true, true}, Errno: 7, Err: "err", version: 8,
 		}
 		fmt.Fprintf(&b, "event %d: %q\n", k, appendEvent(nil, e))
@@ -50,14 +50,14 @@ func TestFilesAreWrittenAsTheyAlwaysWere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.put(record{task: "j.1.1", pid: 42, before: 1, after: 2, deadline: 3, boot: "boot", cap: outputCap{limit: 9, newest: true}}); err != nil {
+	if err := r.put(record{task: "j.1.1", pid: 42, before: 1, after: 2, deadline: 3, boot: "boot", cap: outputCap{limit: 9, newest: true}, held: 5}); err != nil {
 		t.Fatal(err)
 	}
 	e, _, err := openEnds(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.add(Event{Kind: Ended, Task: "j.1.1", At: 10, Took: 7, Exit: 3, Sizes: [2]int64{1, 2}, Alone: true, Reason: "stop"}); err != nil {
+	if err := e.add(Event{Kind: Ended, Task: "j.1.1", At: 10, Took: 7, Held: 3, Exit: 3, Sizes: [2]int64{1, 2}, Alone: true, Reason: "stop"}); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
