@@ -284,7 +284,7 @@ func (n *Node) policyChanged() {
 	}
 	n.worker.SetOffer(n.offer.now())
 	n.guard.Review()
-	n.audit.Write(audit.Record{What: audit.PolicyChanged, Detail: n.owner.Sum()})
+	n.audit.Write(audit.Record{What: audit.PolicyChanged, Detail: n.owner.InForce()})
 }
 
 func (n *Node) sweepConfig() sweep.Config {

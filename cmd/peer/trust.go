@@ -119,7 +119,7 @@ func trustAddCommand(c *cli) *cobra.Command {
 member can be named; the rule has its key, which is printed: compare it with what ` + "`peer key`" + ` prints
 over there, for anybody can take a name.`,
 		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
-		Args:    exactly(1, "expected the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
+		Args:    exactly(1, "the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := c.keyOf(cmd.Context(), args[0])
 			if err != nil {
@@ -146,7 +146,7 @@ func trustRemoveCommand(c *cli) *cobra.Command {
 its job allows; with on_revoke: finish in the file it goes on to its end. Rules that name a role are
 left as they are: an administrator's key is let in by role:admin, too.`,
 		Example: "  peer trust remove 12D3KooW…",
-		Args:    exactly(1, "expected the KEY that is to be let in no more; `peer trust list` has them"),
+		Args:    exactly(1, "the KEY that is to be let in no more; `peer trust list` has them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := c.keyOf(cmd.Context(), args[0])
 			if err != nil {
@@ -240,7 +240,7 @@ func (c *cli) changePolicy(ctx context.Context, change func(text []byte) (out []
 		}
 		text = policy.Text(false, false)
 	case err != nil:
-		return api.Errorf(api.Failed, "cannot read the policy of this machine: %v", err)
+		return api.Errorf(api.Failed, "cannot read the policy of this machine: %v; have it readable, or put it aside and begin a new one with `peer trust edit`", err)
 	}
 	out, said, err := change(text)
 	if err != nil {
@@ -279,7 +279,7 @@ func trustTestCommand(c *cli) *cobra.Command {
 and held to what. Nothing is changed. --at asks what another peer's owner says of it, if this
 machine submitted it; ` + "`peer submit --dry-run`" + ` does so for all peers. Exit code 1: it would not run.`,
 		Example: "  peer trust test job.yaml\n  peer trust test job.yaml --from 12D3KooW…\n  peer trust test job.yaml --at alpha",
-		Args:    exactly(1, "expected a job file"),
+		Args:    exactly(1, "a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job, _, _, err := readJob(args[0], c.In)
 			if err != nil {

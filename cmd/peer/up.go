@@ -113,7 +113,7 @@ func upCommand(c *cli) *cobra.Command {
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
-	fl.StringVar(&cfg.TaskUser, "task-user", "", "have tasks run as this `USER` of the machine, where policy.yaml does not\nsay as whom; takes root (default one for each submitter, as root)")
+	fl.StringVar(&cfg.TaskUser, "task-user", "", "have tasks run as this `USER` of the machine, where policy.yaml\ndoes not say as whom; takes root (default one for each submitter, as root)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
 	fl.BoolVar(&cfg.NewIdentity, "new-identity", false, "this machine or its data folder is a copy of another peer's: be a peer of its own (with --join)")

@@ -313,3 +313,14 @@ func TestASoakSaysHowToHaveItAgainWithTheNumberOfItsPeers(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryCommandSaysInASentenceWhatItNeeds(t *testing.T) {
+	for _, cmd := range everyCommand() {
+		if cmd.Args == nil || !cmd.Runnable() {
+			continue
+		}
+		if err := cmd.Args(cmd, nil); err != nil && regexp.MustCompile("needs (expected|to|needs)").MatchString(err.Error()) {
+			t.Errorf("%s without arguments: %v", cmd.CommandPath(), err)
+		}
+	}
+}

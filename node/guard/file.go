@@ -44,11 +44,11 @@ func OpenFile(path string, changed func()) *File {
 // Path is where the file is, or would be.
 func (f *File) Path() string { return f.path }
 
-// Exists tells whether there is a file.
+// Exists tells whether there is a file, be it one that cannot be read.
 func (f *File) Exists() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.text != nil
+	return f.text != nil || f.wrong != nil
 }
 
 // Now is the policy in force.
@@ -68,14 +68,31 @@ func (f *File) Hold(words []string) {
 	f.changed()
 }
 
-// Sum is the hash of the file that is in force, in hexadecimal; "": there is none.
-func (f *File) Sum() string {
+// InForce says in a line what is in force: the file's hash in hexadecimal, and what is wrong.
+func (f *File) InForce() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.text == nil {
-		return ""
+	line := "nothing runs"
+	if f.text != nil {
+		line = fmt.Sprintf("%x", sha256.Sum256(f.text))
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(f.text))
+	if f.wrong != nil {
+		line += " still: " + f.wrong.Error()
+	}
+	return line
+}
+
+// Warning says what is wrong with the file, and what is in force; "": nothing is.
+func (f *File) Warning() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.wrong == nil:
+		return ""
+	case f.text == nil:
+		return fmt.Sprintf("the policy of this machine cannot be read (%v): nothing runs here until you mend it with `peer trust edit`", f.wrong)
+	}
+	return fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force until the next start; mend it with `peer trust edit`", f.wrong)
 }
 
 // Wrong is why the file as it is now is not in force; nil: it is.
@@ -95,20 +112,19 @@ func (f *File) Look() {
 	}
 	was := f.wrong
 	var next policy.Policy
-	if err == nil && text == nil && f.text != nil {
-		err = fmt.Errorf("%s is gone: what it said last is in force until the next start; write it anew with `peer trust edit`", f.path)
-	}
-	if err == nil && text != nil {
+	switch {
+	case err != nil:
+	case text != nil:
 		next, err = policy.Read(text)
 		if bad, ok := errors.AsType[*policy.Error](err); ok {
 			err = fmt.Errorf("%s:%w", f.path, bad)
 		}
+	case f.text != nil || was != nil:
+		err = fmt.Errorf("%s is gone", f.path)
 	}
 	same := was != nil && err != nil && was.Error() == err.Error()
 	if f.wrong = err; err == nil {
 		f.text, f.force = text, next
-	} else if f.text == nil && text != nil && was == nil {
-		f.text, f.force = []byte{}, policy.Policy{} // there was no good one before it: none means no
 	}
 	f.mu.Unlock()
 	if !same {

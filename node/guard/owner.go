@@ -97,7 +97,7 @@ func (o *Owner) resettle(resumed, mine bool) error {
 	}
 	text, err := readFile(o.Path())
 	if err != nil {
-		return err
+		return nil // it lets nothing run, and that is said
 	}
 	if p := string(text); p != string(policy.Text(true, false)) && p != string(policy.Text(true, true)) {
 		return nil
@@ -120,8 +120,8 @@ func allRoles(roles []admission.Role) bool {
 // Warnings are what this machine's owner should know of its policy.
 func (o *Owner) Warnings() (out []string) {
 	p := o.Now()
-	if err := o.Wrong(); err != nil {
-		out = append(out, fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force, or nothing runs here; mend it with `peer trust edit`", err))
+	if w := o.Warning(); w != "" {
+		out = append(out, w)
 	}
 	switch {
 	case o.asBefore():

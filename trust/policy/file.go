@@ -58,6 +58,12 @@ func Add(text []byte, key string, programs []string) ([]byte, error) {
 	if len(programs) > 0 {
 		rule = fmt.Sprintf("- from: [%s]\n  run: {process: [%s]}\n", want.From[0], quoted(programs))
 	}
+	if _, err := Read([]byte("rules:\n" + rule)); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok {
+			err = errors.New(e.Text) // its line is of no file
+		}
+		return nil, err
+	}
 	root, err := parse(string(text))
 	if err != nil {
 		return nil, err

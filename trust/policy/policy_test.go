@@ -76,6 +76,9 @@ func TestAMachineOfOthersRunsNothingUntilItsOwnerSaysSo(t *testing.T) {
 	if _, why := Decide(read(t, string(text)), ask, Load{}); why.No() {
 		t.Errorf("%+v", why)
 	}
+	if _, err := Add(text, friend, []string{"ffmpeg"}); err == nil || !strings.Contains(err.Error(), `"ffmpeg"`) || strings.Contains(err.Error(), "trust edit") {
+		t.Errorf("a program without its folder: %v", err)
+	}
 	if _, err := Add(text, marie, nil); !errors.Is(err, ErrHas) {
 		t.Errorf("added twice: %v", err)
 	}
