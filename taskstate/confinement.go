@@ -10,7 +10,7 @@ type Confinement struct {
 	Require []string // RequireLandlock …: what must hold here, or the task is refused
 	Without []string // WithoutNNP …: protections that the peer's owner has switched off
 	MaxTime int64    // milliseconds that an attempt may run; 0: as its job says
-	Ours    bool     // this peer or an admin ordered it: as the peer's user it may see the folders of other tasks
+	Ours    bool     // this peer ordered it, or an admin whom its owner lets in as one: as the peer's user it may see the folders of other tasks
 }
 
 // What Confinement.As can say.

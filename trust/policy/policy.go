@@ -256,9 +256,10 @@ func (p *Policy) whyNone(c Claim) Reason {
 	return Reason{Text: "no rule lets in jobs of " + c.By + "; its owner can: peer trust add " + c.By}
 }
 
-// ours tells whether this peer asks, or an admin, and signed it.
-func (c *Claim) ours() bool {
-	return c.Signed && (c.By == c.On || slices.Contains(c.Roles, admission.Admin))
+// ours tells whether this peer asks, or an admin whom the rule lets in as such, and signed it. An
+// admin whom the owner lets in by a key is somebody else.
+func (r *Rule) ours(c Claim) bool {
+	return c.Signed && (c.By == c.On || slices.Contains(c.Roles, admission.Admin) && slices.Contains(r.From, Role+string(admission.Admin)))
 }
 
 // confine is what the rule, and the job, hold a task to.
@@ -266,7 +267,7 @@ func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
 	held := taskstate.Confinement{
 		As: cmp.Or(r.As, p.User), Read: r.Read, Net: cmp.Or(r.Net, taskstate.NetAny), Isolate: stronger(r.Isolate, c.Isolate),
 		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time,
-		Ours: c.ours(),
+		Ours: r.ours(c),
 	}
 	if held.As == "" {
 		held.As = taskstate.AsSelf

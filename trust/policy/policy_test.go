@@ -150,7 +150,7 @@ func TestAUserOfItsOwnIsGivenWhereThereIsOne(t *testing.T) {
 }
 
 func TestOursIsWhatThisPeerOrAnAdminSigned(t *testing.T) {
-	p := read(t, "unsigned: allow\nrules:\n- from: [self, role:submit, role:admin]\n  run: any\n")
+	p := read(t, "unsigned: allow\nrules:\n- from: [key:"+friend+"]\n  run: any\n- from: [self, role:submit, role:admin]\n  run: any\n")
 	unsigned := claim(mine, process("true"))
 	unsigned.Signed = false
 	for _, c := range []struct {
@@ -160,7 +160,8 @@ func TestOursIsWhatThisPeerOrAnAdminSigned(t *testing.T) {
 	}{
 		{"its own", claim(mine, process("true")), true},
 		{"an admin's", claim(marie, process("true"), admission.Admin), true},
-		{"a guest's", claim(friend, process("true"), admission.Submit), false},
+		{"a submitter's", claim(marie, process("true"), admission.Submit), false},
+		{"an admin's of others", claim(friend, process("true"), admission.Admin), false},
 		{"what it is said to have asked for", unsigned, false},
 	} {
 		if held, why := Decide(p, c.ask, Load{}); why.No() || held.Ours != c.ours {

@@ -1,6 +1,9 @@
 package supervise
 
 import (
+	"errors"
+	"net"
+	"os"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -51,6 +54,42 @@ func endedChild() int {
 		return 0
 	}
 	return int(info[at])
+}
+
+// fromBelow tells whether a process of a task has connected: what it orders would be started without
+// what it is kept from itself. One that cannot be told any more counts as one.
+func fromBelow(c net.Conn) bool {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return true
+	}
+	below := true
+	_ = raw.Control(func(fd uintptr) {
+		cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		below = err != nil || isBelow(int(cred.Pid))
+	})
+	return below
+}
+
+// isBelow tells whether a process descends from this one.
+func isBelow(pid int) bool {
+	for range mostAncestors {
+		switch f := statFields(pid); {
+		case pid == os.Getpid():
+			return true
+		case pid <= 1: // 0: it is in no namespace of processes that is seen from here
+			return false
+		case len(f) < 2:
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) // else a system that hides processes: never its own children
+		default:
+			pid = number(f[1])
+		}
+	}
+	return true
 }
 
 const ptrSize = int(unsafe.Sizeof(uintptr(0)))

@@ -71,6 +71,11 @@ func (s *server) run() (err error) {
 			if err != nil {
 				return
 			}
+			if fromBelow(c) {
+				s.log.write("a process of a task wanted to give orders, and was sent away")
+				_ = c.Close()
+				continue
+			}
 			peers <- c
 		}
 	}()

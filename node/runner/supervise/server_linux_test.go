@@ -306,3 +306,44 @@ func TestASupervisorWhoseFolderIsAnothersEndsWithItsTasks(t *testing.T) {
 		})
 	}
 }
+
+// orderedFromATask is what the helper below does if it is told to, as a task.
+const orderedFromATask = "SUPERVISE_TEST_ORDER"
+
+func TestASupervisorTakesNoOrdersFromItsTasks(t *testing.T) {
+	if dir := os.Getenv(orderedFromATask); dir != "" { // the task
+		c, err := net.Dial("unix", filepath.Join(dir, socketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write(said(hello, order{kind: orderStart, spec: Spec{
+			Task: "b.1.1", Home: dir, Path: "/bin/sh", Dir: dir, Argv: []string{"sh", "-c", "echo > escaped"}, Env: []string{"PATH=/bin"},
+		}}))
+		_, err = readFrame(bufio.NewReader(c), nil)
+		fmt.Println("heard", err)
+		return
+	}
+	dir, h := t.TempDir(), newHeard()
+	c, err := Open(ClientConfig{Dir: dir, Sink: h.sink, Idle: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = EndAll(dir) }()
+	s := specIn(t, dir, "a.1.1", os.Args[0]+" -test.run '^"+t.Name()+"$' -test.v >"+dir+"/heard.new 2>&1; mv "+dir+"/heard.new "+dir+"/heard")
+	s.Env = append(s.Env, orderedFromATask+"="+dir)
+	c.Start(s)
+	h.until("a.1.1", func(e Event) bool { return e.Kind == Started })
+	_ = c.Close() // the supervisor is free for another peer
+	heard := ""
+	for heard == "" {
+		time.Sleep(time.Millisecond)
+		b, _ := os.ReadFile(filepath.Join(dir, "heard"))
+		heard = string(b)
+	}
+	if !strings.Contains(heard, "heard EOF") && !strings.Contains(heard, "connection reset") {
+		t.Errorf("the task was answered: %s", heard)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "escaped")); err == nil {
+		t.Error("what a task ordered was started")
+	}
+}
