@@ -153,7 +153,7 @@ func (r *Executor) secrets(l *taskstate.Launch, user *sandbox.User, box *sandbox
 		return "", reject(taskstate.ReasonPrepare, "%v", err)
 	}
 	if dir, err = r.vault.put(l.Task, values, user); err == nil && box != nil && box.Hidden(dir) {
-		box.Show = append(slices.Clip(box.Show), dir)
+		box.Show, box.Alike = append(slices.Clip(box.Show), dir), false // mounts that show it are nobody else's
 	}
 	if err == nil && box != nil && box.Closed {
 		box.Read = append(slices.Clip(box.Read), dir)

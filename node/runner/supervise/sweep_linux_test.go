@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // hermit is a line that leaves a process behind which nothing ties to its task any more: a pid, a
@@ -69,6 +71,52 @@ func TestWhatATaskLeavesBehindEndsWithItHoweverItHides(t *testing.T) {
 	}
 	e.Stop("a.2.1", "cancelled")
 	gone(other)
+}
+
+// A root without CAP_SYS_RESOURCE may not ask for the limits of another user's processes.
+func TestWhatATaskOfAUserOfItsOwnLeavesBehindEndsWithIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const somebody = 1234
+	dir, err := os.MkdirTemp("/var/tmp", "covey-test-") // below folders that everybody may pass
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	e, h := engineIn(t, dir), newHeard()
+	e.Attach(h.sink)
+	file := filepath.Join(dir, "open", "hermit")
+	for _, folder := range []string{dir, filepath.Dir(file)} {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := specIn(t, dir, "a.1.1", hermit(t, file)+"exit 3")
+	if err := os.Chmod(file+".sh", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Dir, s.Box = filepath.Dir(file), &sandbox.Spec{User: &sandbox.User{UID: somebody, GID: somebody}}
+	e.Start(s)
+	pid := whoIs(t, file)
+	if end := h.until("a.1.1", Event.Final); end.Exit != 3 {
+		t.Errorf("%+v", end)
+	}
+	gone(pid)
+}
+
+func TestTheLimitThatEverybodyMayReadIsTheOneThatIsAskedFor(t *testing.T) {
+	if err := withTag("a.1.1", func() error {
+		if cur, ok := limitRead(os.Getpid()); !ok || cur != tagOf("a.1.1") {
+			t.Errorf("%d, %v; want %d", cur, ok, tagOf("a.1.1"))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestACancelIsHeardByWhatATaskHasOutsideOfItsGroup(t *testing.T) {

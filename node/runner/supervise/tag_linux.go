@@ -3,6 +3,9 @@ package supervise
 import (
 	"hash/fnv"
 	"math"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -50,8 +53,28 @@ func canTag() bool {
 
 // tagAt is the tag of a process, 0 if it has none or may not be asked.
 func tagAt(pid int) uint64 {
-	if l, ok := limitOf(pid, nil); ok && l.cur>>62 == 1 {
+	l, ok := limitOf(pid, nil)
+	if !ok && os.Geteuid() == 0 {
+		l.cur, ok = limitRead(pid)
+	}
+	if ok && l.cur>>62 == 1 {
 		return l.cur
 	}
 	return 0
+}
+
+// limitRead is the same limit as everybody may read it: a root without CAP_SYS_RESOURCE, as in
+// containers, may not ask for that of a task which has a user of its own.
+func limitRead(pid int) (cur uint64, ok bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+	if err != nil {
+		return 0, false
+	}
+	_, line, _ := strings.Cut(string(b), "Max realtime timeout")
+	f := strings.Fields(line)
+	if len(f) == 0 {
+		return 0, false
+	}
+	cur, err = strconv.ParseUint(f[0], 10, 64)
+	return cur, err == nil
 }
