@@ -2,18 +2,10 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 
 	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
-	"covey/node/stdin"
-	"covey/p2p/admission"
-	"covey/taskstate"
 )
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the
@@ -49,76 +41,4 @@ func (n *Node) leave(ctx context.Context) error {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
 	return n.orders.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
-}
-
-// candidates are the peers that may vote, and how they are, for the coordinator.
-func (n *Node) candidates() []quorum.Candidate {
-	view := n.members.View()
-	var out []quorum.Candidate
-	for _, m := range n.view.Who.Admitted() {
-		got, ok := view.Get(m.Entry.Peer)
-		seat := got.Seat
-		if m.Entry.Peer == n.self {
-			seat = n.ledger.SeatIncarnation()
-		}
-		out = append(out, quorum.Candidate{
-			Peer: m.Entry.Peer, Incarnation: seat, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
-			Eligible: m.Entry.Has(admission.Voter) && !m.Left, RTT: got.RTT,
-		})
-	}
-	return out
-}
-
-// Stdin implements api.JobBackend.
-func (n *Node) Stdin(ctx context.Context, id string, r io.Reader) error {
-	err := n.feeds.spools.Give(ctx, taskstate.JobID(id), r)
-	var told *stdin.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &told):
-		return api.Errorf(api.Conflict, "%s", told.Message)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return api.Errorf(api.Failed, "the stdin of job %s was not passed on to its end: %v", id, err)
-}
-
-// forgetStdins lets go of the stdins of jobs that nobody will run.
-func (n *Node) forgetStdins() {
-	n.feeds.spools.Forget(func(id taskstate.JobID) (over bool) {
-		over = !n.held.Has(id)
-		n.replica.Read(func(s *ledger.State) {
-			if j, ok := s.Job(id); ok {
-				_, over = j.Ended()
-			} else if current, _ := n.ledger.InSync(); !current {
-				over = false
-			}
-		})
-		return over
-	})
-}
-
-// ticketDoors is how many peers a ticket names: enough that some of them are up.
-const ticketDoors = 4
-
-// openDoors are addresses of this peer and of some that are alive, to be found by who joins.
-func (n *Node) openDoors() []admission.PeerAddr {
-	doors := []admission.PeerAddr{{ID: n.self, Addrs: n.host.Addrs()}}
-	for m := range n.members.View().Alive() {
-		if m.ID != n.self && len(doors) < ticketDoors && len(m.Addrs) > 0 {
-			doors = append(doors, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
-		}
-	}
-	return doors
-}
-
-// Admit implements admission.Admitter: any peer may be dialled by a stranger, the coordinator
-// decides.
-func (n *Node) Admit(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
-	r, err := n.line.Decide(ctx, calls.Call{Join: &calls.JoinCall{Peer: from, Request: req}})
-	if err != nil || r.Join == nil {
-		return admission.JoinAnswer{}, fmt.Errorf("no coordinator can decide about newcomers now: %w", err)
-	}
-	return *r.Join, nil
 }

@@ -71,7 +71,7 @@ func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := one.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another"})
+	r, err := one.line.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another"})
 	if err != nil || r.Refusal != nil {
 		t.Fatalf("%+v %v", r.Refusal, err)
 	}

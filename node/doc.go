@@ -10,7 +10,7 @@
 // back:
 //
 //	openNetwork   key, roster, start number, host, seats       who this peer is, whom it lets in, where it listens
-//	openState     ledger, table, line, held jobs, view, orders  what was decided, what is reported, who asks what
+//	openState     ledger, members, table, line, view, orders    what was decided, who is here, who asks what
 //	openWork      runner, statuses, digests, coordinator's loop, worker, output
 //
 // A life:
@@ -23,22 +23,33 @@
 // # Who calls whom
 //
 // The local API calls Backend: what is asked goes to the view, what is to change to the orders,
-// what is this peer itself (Status, Leave, Down, Stdin) to the Node. An order becomes a call, which
-// the line brings to the coordinator; there the desk decides it.
+// what is this peer itself (Status, Leave, Down) to the Node. An order becomes a call, which the
+// line brings to the coordinator; there the desk decides it.
 //
 //	api ─┬─► view ──► replica, table, members, the coordinator's word (by the line)
 //	     ├─► orders ─► line ─► … ─► line of the coordinator's peer ─► desk ─► ledger
 //	     └─► Node
 //
 // What happens comes the other way, on the goroutine of the part it happens to, and nothing on it
-// waits (wire.go): an applied entry goes to the roster's keeper and the digests (heed), the view
-// and the table, in this order; a view of the members to the coordinator's loop, the voters' rules
-// and the view; statuses come as signed envelopes, by topic, by session and by digest, and all
-// three ways lead through one door (statuses.accept).
+// waits: an applied entry goes to the roster's keeper and the digests, the view and the table, in
+// this order (heed); a view of the members to the coordinator's loop, the voters' rules and the
+// view; statuses come as signed envelopes, by topic, by session and by digest, and all three ways
+// lead through one door (statuses.accept).
 //
 // # What it owns
 //
-// The data folder and its lock, the numbers of its starts (begun.go), whether another process goes
-// by its key (copies.go), the door of the statuses (statuses.go), and the stdins under way
-// (feeds.go). Everything else is owned by the part that does it.
+// The data folder and its lock, and the numbers of its starts (begun.go). Small types beside it own
+// the rest, each with the few fields it alone touches:
+//
+//	statuses          the door of the statuses, and the topic they go out by
+//	heed              who hears of an applied entry, in which order
+//	copies            whether another process goes by this peer's key
+//	dialects          which dialect members read
+//	offering          what is given to tasks
+//	jobFiles          the store of files, and all that moves them
+//	doors             where peers are to be found
+//	seat              what is said of this peer's seat among the voters
+//	disk, fullDisk    writes that must answer in time, and what a full disk has to do with a failure
+//
+// Everything else is owned by the part that does it, in a room of its own.
 package node

@@ -32,7 +32,7 @@ func TestATaskReadsWhatIsGivenAndNobodyElseDoes(t *testing.T) {
 	id := all[0].submit(job)
 	in, give := io.Pipe()
 	given := make(chan error, 1)
-	go func() { given <- all[0].Stdin(timed(t), id, in) }()
+	go func() { given <- all[0].feeds.Stdin(timed(t), id, in) }()
 	if _, err := io.WriteString(give, "first\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestATaskReadsWhatIsGivenAndNobodyElseDoes(t *testing.T) {
 	if out := all[0].output(id, api.LogQuery{Follow: true}); last.State != "complete" || out != "got first\nsecond\n" {
 		t.Errorf("%s, it wrote %q", last.State, out)
 	}
-	if err := all[1].Stdin(timed(t), id, strings.NewReader("x")); api.AsError(err).Code != api.Conflict {
+	if err := all[1].feeds.Stdin(timed(t), id, strings.NewReader("x")); api.AsError(err).Code != api.Conflict {
 		t.Errorf("a peer it was not submitted to takes it: %v", err)
 	}
 }

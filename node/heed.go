@@ -2,13 +2,65 @@ package node
 
 import (
 	"covey/dispatch/ledger"
+	"covey/membership/digest"
+	"covey/node/readers"
+	"covey/node/roster"
 	"covey/node/view"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
-// heed keeps roster and digests in step with the ledger.
-func (n *Node) heed(ev ledger.Event) {
+// heed is who hears of what the ledger says, and in which order: the roster and the digests, the
+// events, the table, who may read what, and last who waits for this peer to have come so far. All
+// of it is on the goroutine that feeds the replica, and nothing waits.
+type heed struct {
+	self     taskstate.PeerID
+	replica  *ledger.Replica
+	keeper   *roster.Keeper
+	store    *digest.Store
+	statuses *statuses
+	given    *readers.Given
+	readers  *readers.Readers
+	view     *view.View
+}
+
+// observe has it hear, until the returned functions are called.
+func (h *heed) observe() []func() {
+	return []func(){
+		h.replica.Observe(h.decided), h.replica.Observe(h.statuses.keepUp),
+		h.replica.Observe(h.given.Hear), h.replica.Observe(h.readers.Hear),
+		h.replica.Observe(func(ledger.Event) { h.view.Applied(); h.statuses.moved() }),
+	}
+}
+
+// missed makes up for what the replica applied before it was observed: a voter that starts again
+// applies its log meanwhile, and for long nothing may follow.
+func (h *heed) missed() {
+	all := ledger.Event{Reset: true}
+	h.keepLives(all)
+	h.given.Hear(all)
+	h.readers.Hear(all)
+	h.view.Applied()
+	h.statuses.moved()
+}
+
+// decided folds an applied ledger entry into events, before the table forgets what the ledger now
+// knows for good.
+func (h *heed) decided(ev ledger.Event) {
+	h.keepLives(ev)
+	if ev.Reset {
+		h.keeper.TrustLedger()
+		h.view.Events.Decided(ev)
+		return
+	}
+	h.members(ev)
+	h.statuses.order.Lock()
+	defer h.statuses.order.Unlock()
+	h.view.Events.Decided(ev)
+}
+
+// members keeps roster and digests in step with who is a member.
+func (h *heed) members(ev ledger.Event) {
 	var entries []admission.Entry // in one step: of many newcomers in one entry each would cost a file
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
@@ -24,36 +76,21 @@ func (n *Node) heed(ev ledger.Event) {
 			if c.Remove.Entry != nil {
 				entries = append(entries, *c.Remove.Entry)
 			}
-			n.store.Forget(c.Remove.Peer)
-			n.table.ForgetAuthor(c.Remove.Peer)
+			h.store.Forget(c.Remove.Peer)
+			h.statuses.table.ForgetAuthor(c.Remove.Peer)
 		}
 	}
 	if len(entries) > 0 {
-		n.keeper.Trust(entries...)
+		h.keeper.Trust(entries...)
 	}
 }
 
 // keepLives tells the digests whose statuses matter: those of the incarnations that the ledger
 // counts. Of itself this peer knows better than a ledger that has not come here yet.
-func (n *Node) keepLives(ev ledger.Event) {
-	n.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
-		if peer != n.self {
-			n.store.Current(peer, string(inc))
+func (h *heed) keepLives(ev ledger.Event) {
+	h.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
+		if peer != h.self {
+			h.store.Current(peer, string(inc))
 		}
 	})
-}
-
-// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the
-// replica, before the table forgets what the ledger now knows for good.
-func (n *Node) decided(ev ledger.Event) {
-	n.keepLives(ev)
-	if ev.Reset {
-		n.keeper.TrustLedger()
-		n.view.Events.Decided(ev)
-		return
-	}
-	n.heed(ev)
-	n.statuses.order.Lock()
-	defer n.statuses.order.Unlock()
-	n.view.Events.Decided(ev)
 }

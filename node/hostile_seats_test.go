@@ -297,7 +297,7 @@ func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 		return ok && who != all[0].self, ""
 	})
 	two = two.back()
-	three.remember([]admission.PeerAddr{{ID: two.self, Addrs: two.host.Addrs()}}) // which two has not heard of
+	three.doors.remember([]admission.PeerAddr{{ID: two.self, Addrs: two.host.Addrs()}}) // which two has not heard of
 	eventually(t, "two follows the new ones", func() (bool, string) {
 		ok := two.ledger.Seated(three.self) && two.ledger.Seated(four.self)
 		cur, _ := two.ledger.InSync()

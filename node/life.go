@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/caller"
 	"covey/node/files"
 	"covey/node/guard"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
+	"covey/node/stdin"
 	"covey/node/view"
 )
 
@@ -69,17 +71,25 @@ func (n *Node) Backend() api.Backend {
 		*orders.Orders
 		*files.Files
 		*guard.Desk
+		*stdin.Feeds
 		*Node
-	}{n.view, n.orders, n.files.put, n.trust, n}
+	}{n.view, n.orders, n.files.put, n.trust, n.feeds, n}
 }
 
 // serveAPI serves the local API until ctx ends.
-func (n *Node) serveAPI(ctx context.Context, l net.Listener, g *api.Gate) error {
-	from := &callers{Listener: l, tasks: TasksFolder(n.folder.dir), by: n.submitted, name: n.view.Who.Called}
+func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
+	g := &api.Gate{Self: n.self, Note: api.Audited(n.audit), Reads: n.readers.All}
+	if n.cfg.Machine.API == nil { // whoever simulates this machine may do everything
+		var err error
+		if g.Token, err = api.DrawToken(n.folder.dir); err != nil {
+			n.log.Error("administration has no token: `peer ticket` and its like are refused until this peer is started again with room on its disk", "err", err)
+		}
+	}
+	from := &caller.Listener{Listener: l, Tasks: TasksFolder(n.folder.dir), By: n.guard.By, Name: n.view.Who.Called}
 	srv := &http.Server{
 		Handler: api.NewHandler(n.Backend(), g), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnContext: from.greet,
+		ConnContext: from.Greet,
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -34,11 +34,11 @@ func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T)
 		lead.Join(peer, "1")
 	}
 	propose(t, lead, ledger.Command{Register: &ledger.Register{Peer: "worker", Incarnation: "2"}})
-	begin := func() *Node {
-		n := &Node{self: "self", replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
-		n.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: n.replica, Table: taskstate.NewTable(n.replica, 0)})
-		n.store.Current("self", "2")
-		return n
+	begin := func() *heed {
+		h := &heed{self: "self", replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
+		h.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: h.replica, Table: taskstate.NewTable(h.replica, 0)})
+		h.store.Current("self", "2")
+		return h
 	}
 	followed, loaded := begin(), begin()
 	for i, e := range lead.Entries() {
@@ -50,17 +50,17 @@ func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T)
 		loaded.replica.Apply(e)
 	}
 	loaded.keepLives(ledger.Event{Reset: true})
-	for what, n := range map[string]*Node{"followed": followed, "loaded": loaded} {
+	for what, h := range map[string]*heed{"followed": followed, "loaded": loaded} {
 		for _, peer := range []string{"early", "worker", "self"} {
 			inc := "2"
 			if peer == "early" {
 				inc = "1"
 			}
-			if !outlasts(t, n.store, peer, inc) {
+			if !outlasts(t, h.store, peer, inc) {
 				t.Errorf("%s: the statuses of %s, incarnation %s, gave way to those of lives that are over", what, peer, inc)
 			}
 		}
-		if outlasts(t, n.store, "nobody", "1") {
+		if outlasts(t, h.store, "nobody", "1") {
 			t.Errorf("%s: the statuses of a peer the ledger does not know outlast others", what)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"covey/node/readers"
 	"covey/node/roster"
 	"covey/node/secrets"
+	"covey/node/stdin"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -59,6 +60,7 @@ type Node struct {
 	store    *digest.Store
 	exchange *digest.Exchange
 	statuses *statuses
+	heed     *heed
 	coord    *coordinator.Loop
 	dialects *dialects
 	worker   *worker.Loop
@@ -68,8 +70,11 @@ type Node struct {
 	trust    *guard.Desk
 	logs     *tasklog.Store
 	files    *jobFiles
-	feeds    *feeds
+	seat     *seat
+	doors    *doors
+	feeds    *stdin.Feeds
 	sealKey  *seal.Key
+	audience *secrets.Audience // whom secrets are for
 	secrets  *secrets.Secrets
 	held     *held.Store
 	line     *calls.Line
@@ -81,12 +86,9 @@ type Node struct {
 	orders   *orders.Orders
 	offer    *offering
 
-	topic atomic.Pointer[p2p.Topic]
+	audit *audit.Log
 
-	audit     *audit.Log
-	judgement judgements
-
-	given   *givenRoles
+	given   *readers.Given
 	readers *readers.Readers
 
 	keeper *roster.Keeper // has the roster in step with the ledger
@@ -94,6 +96,7 @@ type Node struct {
 	how      string            // founded, joined, resumed
 	warnings []string          // of the start; not changed later
 	troubles troubles.Troubles // what is wrong with peers, this one included
+	own      troubles.Own      // what is wrong with this one
 	down     chan struct{}     // closed by the first Down or Leave
 	downOnce sync.Once
 	ready    atomic.Bool   // the start is over

@@ -30,13 +30,16 @@ import (
 	"covey/node/readers"
 	"covey/node/room"
 	"covey/node/roster"
+	"covey/node/secrets"
 	"covey/node/stdin"
 	"covey/node/sweep"
 	"covey/node/tasklog"
+	"covey/node/troubles"
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/trust/audit"
 	"covey/trust/policy"
 	"covey/trust/seal"
 )
@@ -73,7 +76,10 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n.offer.measure(n.folder.dir)
 	n.disk = &disk{dir: n.folder.dir}
-	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})}
+	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: func(err error) {
+		n.worker.Refrain(api.TroubleDiskFull, err) // takes nothing on, and says so: here and, with its offer, to all
+		n.own.DiskFull(err)
+	}})}
 	if n.name, err = n.folder.name(cfg.Name); err != nil {
 		n.log.Warn("name not remembered", "err", err)
 	}
@@ -134,13 +140,13 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("coordinator news", n.followLeads)
 	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
 	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
-	run("seat", n.tellSeat)
+	run("seat", n.seat.tell)
 	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
 	if err != nil {
 		end(nil)
 		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
-	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener, n.openGate()) })
+	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	err = n.awaitReady(ctx, life)
 	if err == nil {
@@ -195,7 +201,9 @@ func (n *Node) openNetwork() (err error) {
 	if n.self, err = p2p.ID(key); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.openAudit()
+	n.own = troubles.Own{Self: n.self, All: &n.troubles, Log: n.log}
+	n.audit = audit.New(audit.Config{Path: n.folder.path(audit.FileName), Now: n.cfg.Now, Trouble: n.own.Audit})
+	n.audit.Write(audit.Record{What: audit.Began, By: n.self, Detail: "version " + n.cfg.Version})
 	n.beginStart()
 	n.copies = newCopies(n.copiesConfig(key))
 	n.host, err = p2p.New(p2p.Config{
@@ -225,26 +233,33 @@ func (n *Node) openNetwork() (err error) {
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
-	if n.ledger, err = n.openLedger(n.candidates); err != nil {
+	if n.ledger, err = n.openLedger(func() []quorum.Candidate { return n.view.Deciders.Candidates(n.ledger.SeatIncarnation()) }); err != nil {
 		return err
 	}
 	n.replica = n.ledger.Replica()
+	if n.members, err = membership.New(membership.Config{
+		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
+		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+	}); err != nil {
+		return err
+	}
+	n.doors = &doors{self: n.self, host: n.host, members: n.members}
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.line = calls.NewLine(n.lineConfig())
 	if n.held, err = held.Open(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.given = &givenRoles{replica: n.replica, roots: n.roster.Roots}
-	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.roles})
+	n.given = readers.NewGiven(n.replica, n.roster.Roots)
+	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.Roles})
 	n.view = view.New(n.viewConfig())
-	n.openSecrets()
+	n.audience = &secrets.Audience{
+		Self: n.self, Replica: n.replica, Members: n.members.View, Roots: n.roster.Roots, Reach: n.view.Reach, Peers: n.view.Peers, Lets: n.line.Lets,
+	}
+	n.secrets = secrets.New(n.secretsConfig())
 	n.orders = orders.New(n.ordersConfig())
-	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
-		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
-	})
-	return err
+	n.seat = &seat{ledger: n.ledger, members: n.members, deciders: n.view.Deciders, who: n.view.Who, own: n.own, since: n.started}
+	return nil
 }
 
 // parkLimit is how many statuses wait for ledger entries this peer has not got yet.
@@ -255,9 +270,12 @@ func (n *Node) openWork() (err error) {
 	if n.files, err = openFiles(n); err != nil {
 		return err
 	}
-	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
+	n.feeds = &stdin.Feeds{
+		Self: n.self, Net: n.host, Spools: stdin.Open(n.folder.path("tasks")), Replica: n.replica, Reach: n.view.Reach, Held: n.held.Has, Log: n.log,
+		Current: func() bool { current, _ := n.ledger.InSync(); return current },
+	}
 	n.owner = guard.NewOwner(guard.OwnerConfig{
-		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: p2p.Verify, Roles: n.given.roles, Changed: n.policyChanged, Outdated: n.outdated,
+		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: p2p.Verify, Roles: n.given.Roles, Changed: n.policyChanged, Replica: n.replica,
 		User: n.cfg.TaskUser, Older: n.folder.older,
 	})
 	n.offer.owner = n.owner
@@ -268,6 +286,7 @@ func (n *Node) openWork() (err error) {
 		Path: n.folder.path(highwater.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
 	n.statuses = newStatuses(n)
+	n.heed = &heed{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view}
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())
@@ -320,7 +339,7 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	_, err = os.Stat(f.path("incarnation"))
 	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
 	_, noSeal := os.Stat(f.path(sealKeyFile))
-	_, noAudit := os.Stat(f.path(AuditLog))
+	_, noAudit := os.Stat(f.path(audit.FileName))
 	f.older = errors.Is(noSeal, fs.ErrNotExist) && errors.Is(noAudit, fs.ErrNotExist)
 	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
 		f.lock.Close()

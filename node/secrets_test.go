@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,18 +74,16 @@ func TestACoordinatorHasNoSecretsForAWorkerOfItsOwn(t *testing.T) {
 	if err != nil || r[0].Refused != ledger.CodeNone {
 		t.Fatalf("the liar could not give it the task, so nothing is shown: %v, %v", r, err)
 	}
-	_, err = two.mayOpen(timed(t), p.Self(), secrets.Request{Task: taskstate.Task(taskstate.JobID(sub.ID), 1, 1), Index: index})
+	_, err = two.audience.Grants(timed(t), p.Self(), secrets.Request{Task: taskstate.Task(taskstate.JobID(sub.ID), 1, 1), Index: index})
 	if told, ok := errors.AsType[*secrets.Error](err); !ok || told.Code != secrets.CodeNot || !strings.Contains(told.Message, "role worker") {
 		t.Errorf("a worker that only the coordinator let in: %v", err)
 	}
-	two.replica.Read(func(s *ledger.State) {
-		m, ok := s.Member(p.Self())
-		if !ok || two.runsTasks(s, m) {
-			t.Errorf("%+v is taken for a worker", m)
-		}
-		if m, _ := s.Member(all[2].self); !two.runsTasks(s, m) {
-			t.Errorf("%+v, whose ticket a person made, is not taken for a worker", m)
-		}
+	eventually(t, "those whose tickets a person made, and no others, are taken for workers", func() (bool, string) {
+		to := two.audience.Readers(timed(t), &taskstate.Job{})
+		want := []string{liar.sealKey.Recipient(), all[2].sealKey.Recipient()}
+		slices.Sort(to)
+		slices.Sort(want)
+		return slices.Equal(to, want), fmt.Sprintf("%v, want %v", to, want)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
-	"covey/membership"
 	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -50,18 +49,6 @@ func (n *Node) moveOver() error {
 	n.seats.Forget()
 	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
 	return nil
-}
-
-// remember tells the network and the peer book where peers are.
-func (n *Node) remember(peers []admission.PeerAddr) {
-	told := make([]membership.PeerAddr, 0, len(peers))
-	for _, p := range peers {
-		if p.ID != n.self {
-			n.host.SetAddrs(p.ID, p.Addrs)
-			told = append(told, membership.PeerAddr(p))
-		}
-	}
-	n.members.Remember(told)
 }
 
 // awaitReady waits until this peer can be used: it knows a coordinator, its own replica holds its
@@ -117,8 +104,7 @@ func (n *Node) beginStart() {
 	n.moved = moved != ""
 	if n.moved {
 		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
-		n.log.Warn(moved)
-		n.troubles.Set(n.self, api.TroubleMoved, moved)
+		n.own.Moved(moved)
 	}
 }
 

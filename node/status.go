@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/worker"
+	"covey/membership"
 	"covey/node/api"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -28,18 +30,14 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Deciders.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
-	if differs := n.ledger.Differs(); differs != "" {
-		n.troubles.Set(n.self, api.TroubleLedgerDiffers, differs)
-	} else {
-		n.troubles.Clear(n.self, api.TroubleLedgerDiffers)
-	}
-	n.noteLoss()
+	n.own.LedgerDiffers(n.ledger.Differs())
+	n.seat.noteLoss()
 	n.dialects.follows(n.ledger.Unread())
 	st.Troubles = n.troubles.List(n.self)
 	if ok { // only the coordinator knows
 		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
 	}
-	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.oneSeat(), n.owner.Warnings())
+	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.seat.alone(), n.owner.Warnings())
 	st.Untrusted = n.trust.Untrusted()
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
@@ -106,27 +104,6 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 	return nil
 }
 
-// settled is how long a peer that has just started says nothing of what may be over in a moment.
-const settled = 5 * time.Second
-
-// oneSeat warns while a single machine holds all decisions though others may.
-func (n *Node) oneSeat() []string {
-	vs := n.view.Deciders.Voters()
-	if len(vs) != 1 || time.Since(n.started) < settled {
-		return nil
-	}
-	may := 0
-	for _, m := range n.view.Who.Admitted() {
-		if m.Entry.Has(admission.Voter) && !m.Left {
-			may++
-		}
-	}
-	if may < 2 {
-		return nil
-	}
-	return []string{api.OneSeat(n.view.Who.Called(vs[0]), may)}
-}
-
 // sickness lists what keeps this peer from taking part, for callers that ask it.
 func (n *Node) sickness() (out []string) {
 	for _, err := range []error{n.ledger.Health(), n.worker.Health(), n.disk.health()} {
@@ -143,13 +120,23 @@ func (n *Node) sickness() (out []string) {
 	return out
 }
 
-// tellSeat tells the other members when this peer's seat among the voters is another one: the
+// seat is what this peer says of its seat among the voters.
+type seat struct {
+	ledger   *quorum.Node
+	members  *membership.Membership
+	deciders *view.Deciders
+	who      *view.Names
+	own      troubles.Own
+	since    time.Time // this peer started
+}
+
+// tell tells the other members when this peer's seat among the voters is another one: the
 // coordinator must know it to seat it anew.
-func (n *Node) tellSeat(ctx context.Context) error {
+func (s *seat) tell(ctx context.Context) error {
 	for {
-		moved := n.ledger.Reseated()
-		n.members.SetSeat(n.ledger.SeatIncarnation())
-		n.noteLoss()
+		moved := s.ledger.Reseated()
+		s.members.SetSeat(s.ledger.SeatIncarnation())
+		s.noteLoss()
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -159,11 +146,31 @@ func (n *Node) tellSeat(ctx context.Context) error {
 }
 
 // noteLoss keeps what is said about this peer's lost log with its other troubles.
-func (n *Node) noteLoss() {
-	l := n.ledger.Lost()
-	if l == nil {
-		n.troubles.Clear(n.self, api.TroubleLogLost)
-		return
+func (s *seat) noteLoss() {
+	text := ""
+	if l := s.ledger.Lost(); l != nil {
+		text = s.deciders.LossText(*l) + " It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in " + l.Folder
 	}
-	n.troubles.Set(n.self, api.TroubleLogLost, n.view.Deciders.LossText(*l)+" It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
+	s.own.LogLost(text)
+}
+
+// settled is how long a peer that has just started says nothing of what may be over in a moment.
+const settled = 5 * time.Second
+
+// alone warns while a single machine holds all decisions though others may.
+func (s *seat) alone() []string {
+	vs := s.deciders.Voters()
+	if len(vs) != 1 || time.Since(s.since) < settled {
+		return nil
+	}
+	may := 0
+	for _, m := range s.who.Admitted() {
+		if m.Entry.Has(admission.Voter) && !m.Left {
+			may++
+		}
+	}
+	if may < 2 {
+		return nil
+	}
+	return []string{api.OneSeat(s.who.Called(vs[0]), may)}
 }

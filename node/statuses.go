@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"covey/dispatch/coordinator"
@@ -40,6 +41,8 @@ type statuses struct {
 	self      taskstate.PeerID
 
 	spilled wake.Signal // the table lost some
+
+	topic atomic.Pointer[p2p.Topic] // nil until this peer is wired
 
 	// order is held from looking into the table until what was found is told: otherwise two who
 	// merge one task's statuses at one time, or one who merges while an entry of the ledger is
@@ -79,6 +82,19 @@ func (s *statuses) acceptOwn(raw []byte) error {
 	}
 	_, _, err = s.merge(env, s.offer)
 	return err
+}
+
+// publish sends an envelope of this peer's own worker to everybody. It is in our own table before
+// anybody else's.
+func (s *statuses) publish(ctx context.Context, raw []byte) error {
+	if err := s.acceptOwn(raw); err != nil {
+		return fmt.Errorf("own statuses: %w", err)
+	}
+	topic := s.topic.Load()
+	if topic == nil {
+		return nil // not wired yet: the digest brings it to the others
+	}
+	return topic.Publish(ctx, raw)
 }
 
 // pulled takes an envelope that an exchange of digests brought: it is checked and kept already.

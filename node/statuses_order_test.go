@@ -15,12 +15,12 @@ import (
 
 // telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given
 // to one worker.
-func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[string][]taskstate.State) {
+func telling(t *testing.T, n int, early func(*statuses)) (_ *statuses, told func() map[string][]taskstate.State) {
 	t.Helper()
-	p := &Node{replica: ledger.NewReplica(), store: digest.NewStore(0)}
-	p.table = taskstate.NewTable(p.replica, 0)
-	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: p.table})
-	p.statuses = &statuses{table: p.table, replica: p.replica, report: p.view.Events.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
+	p := &heed{replica: ledger.NewReplica(), store: digest.NewStore(0)}
+	table := taskstate.NewTable(p.replica, 0)
+	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: table})
+	p.statuses = &statuses{table: table, replica: p.replica, report: p.view.Events.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
 	begin := token(t, p.view)
 	lead := memledger.New("c", time.Now)
 	lead.Join("w", "w-1")
@@ -30,7 +30,7 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	for _, e := range lead.Entries() {
 		p.replica.Apply(e)
 	}
-	p.replica.Observe(func(ledger.Event) { early(p) })
+	p.replica.Observe(func(ledger.Event) { early(p.statuses) })
 	p.replica.Observe(p.decided)
 	p.replica.Observe(p.statuses.keepUp)
 	propose(t, lead, ledger.Command{Assign: &ledger.Assign{
@@ -39,7 +39,7 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	for _, e := range lead.Entries() {
 		p.replica.Apply(e)
 	}
-	return p, func() map[string][]taskstate.State {
+	return p.statuses, func() map[string][]taskstate.State {
 		out := map[string][]taskstate.State{}
 		for _, e := range eventsAfter(t, p.view, begin) {
 			var s taskstate.State
@@ -59,19 +59,19 @@ func propose(t *testing.T, lead *memledger.Ledger, c ledger.Command) {
 }
 
 // reports merges statuses of one state, as if an envelope had brought them.
-func (n *Node) reports(state taskstate.State, slots int) {
+func (s *statuses) reports(state taskstate.State, slots int) {
 	b := taskstate.Batch{Author: "w", Incarnation: "w-1", Number: 1}
 	for slot := 1; slot <= slots; slot++ {
 		b.Statuses = append(b.Statuses, taskstate.Status{
 			Task: taskstate.Task("j", slot, 1), Seq: uint64(state), State: state, Index: 1, Exit: taskstate.NoExit,
 		})
 	}
-	n.statuses.mergeAndTell(b)
+	s.mergeAndTell(b)
 }
 
 func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
 	t.Parallel()
-	_, told := telling(t, 1, func(n *Node) { n.reports(taskstate.Running, 1) }) // it is applied, and nobody was told yet
+	_, told := telling(t, 1, func(s *statuses) { s.reports(taskstate.Running, 1) }) // it is applied, and nobody was told yet
 	if got := told()["j.1.1"]; len(got) != 1 || got[0] != taskstate.Running {
 		t.Errorf("told %v", got)
 	}
@@ -83,17 +83,17 @@ func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
 	t.Parallel()
 	const tasks = 500 // so few events that a watcher is told each of them
 	for range 120 {
-		n, told := telling(t, tasks, func(*Node) {})
+		s, told := telling(t, tasks, func(*statuses) {})
 		var both sync.WaitGroup
-		both.Go(func() { n.reports(taskstate.Running, tasks) })
+		both.Go(func() { s.reports(taskstate.Running, tasks) })
 		both.Go(func() {
 			for {
-				if _, ok := n.table.Get(taskstate.Task("j", 1, 1)); ok {
+				if _, ok := s.table.Get(taskstate.Task("j", 1, 1)); ok {
 					break
 				}
 				runtime.Gosched()
 			}
-			n.reports(taskstate.Complete, 1)
+			s.reports(taskstate.Complete, 1)
 		})
 		both.Wait()
 		if got := told()["j.1.1"]; len(got) != 3 || got[1] != taskstate.Running || got[2] != taskstate.Complete {

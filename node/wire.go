@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"covey/dispatch/coordinator"
-	"covey/dispatch/cron"
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/session"
@@ -27,6 +26,7 @@ import (
 	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/runner"
+	"covey/node/secrets"
 	"covey/node/sweep"
 	"covey/node/tasklog"
 	"covey/node/view"
@@ -43,15 +43,15 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("join the topic of statuses: %w", err)
 	}
-	n.topic.Store(topic)
+	n.statuses.topic.Store(topic)
 	undo := []func(){topic.Close}
 
-	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
-	files := tasklog.Serve(n.host, n.logs, n.mayReadOutput, n.log)
+	undo = append(undo, admission.Serve(n.host, n.line, n.roster, admission.Config{Log: n.log}))
+	files := tasklog.Serve(n.host, n.logs, n.readers.Output, n.log)
 	undo = append(undo, files.Close)
 	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.files.store), blob.ServerConfig{Admitted: n.roster.Admitted, May: n.readers.Blob, Log: n.log}).Close)
 	undo = append(undo, n.files.serveKeeping().Close)
-	undo = append(undo, n.feeds.serve(n.log))
+	undo = append(undo, n.feeds.Serve())
 	undo = append(undo, n.secrets.Serve())
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
@@ -59,9 +59,9 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(startProtocol, n.copies.serve)
 	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
 
-	undo = append(undo, n.observe()...)
+	undo = append(undo, n.heed.observe()...)
 	n.keeper.TrustLedger()
-	n.missed()
+	n.heed.missed()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)
@@ -81,27 +81,6 @@ func (n *Node) wire(life context.Context) (func(), error) {
 			f()
 		}
 	}, nil
-}
-
-// observe makes events, table and mark follow the replica, in this order. The returned functions
-// take it back.
-func (n *Node) observe() []func() {
-	return []func(){
-		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
-		n.replica.Observe(n.given.hear), n.replica.Observe(n.readers.Hear),
-		n.replica.Observe(func(ledger.Event) { n.view.Applied(); n.statuses.moved() }),
-	}
-}
-
-// missed makes up for what the replica applied before it was observed: a voter that starts again
-// applies its log meanwhile, and for long nothing may follow.
-func (n *Node) missed() {
-	all := ledger.Event{Reset: true}
-	n.keepLives(all)
-	n.given.hear(all)
-	n.readers.Hear(all)
-	n.view.Applied()
-	n.statuses.moved()
 }
 
 // seen hears every new view of the members: the coordinator's standings and the voters' rules rest
@@ -186,29 +165,19 @@ func (n *Node) workerConfig() worker.Config {
 			}
 			return env.Encode()
 		},
-		Publish: n.publish, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack,
+		Publish: n.statuses.publish, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack,
 		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
-		Renewed: n.journalLost,
-		Signed:  func(inc taskstate.Incarnation) uint64 { return n.highwater.Highest(n.self, inc) },
+		Renewed: func(inc taskstate.Incarnation, why string) {
+			n.store.Current(n.self, string(inc))
+			n.own.JournalLost(why)
+		},
+		Signed: func(inc taskstate.Incarnation) uint64 { return n.highwater.Highest(n.self, inc) },
 		Stamped: func() {
 			if err := n.folder.stamped(); err != nil {
 				n.log.Warn("use of the worker's journal not remembered", "err", err)
 			}
 		},
 	}
-}
-
-// publish sends an envelope of this peer's own worker to everybody. It is in our own table before
-// anybody else's.
-func (n *Node) publish(ctx context.Context, raw []byte) error {
-	if err := n.statuses.acceptOwn(raw); err != nil {
-		return fmt.Errorf("own statuses: %w", err)
-	}
-	topic := n.topic.Load()
-	if topic == nil {
-		return nil // not wired yet: the digest brings it to the others
-	}
-	return topic.Publish(ctx, raw)
 }
 
 func (n *Node) coordConfig() coordinator.Config {
@@ -230,25 +199,16 @@ func (n *Node) lineConfig() calls.Config {
 
 func (n *Node) ordersConfig() orders.Config {
 	return orders.Config{
-		Self: n.self, View: n.view, Who: n.view.Who, Deciders: n.view.Deciders, Tell: n.view.Events.Tell, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
-		Members: func() *membership.View { return n.members.View() }, Secrets: n.secrets, Expect: func(id taskstate.JobID) error { return n.feeds.spools.Expect(id) },
+		Self: n.self, View: n.view, Who: n.view.Who, Deciders: n.view.Deciders, Tell: n.view.Events.Tell, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.doors.open,
+		Members: n.members.View, Secrets: n.secrets, Expect: func(id taskstate.JobID) error { return n.feeds.Spools.Expect(id) },
 		Sign: n.line.Signer().Order, Now: n.now, LedgerTime: n.ledgerTime, Log: n.log,
 	}
-}
-
-// outdated tells why a task is not to start though its job was signed, as far as is known here.
-func (n *Node) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
-	if o := job.Order; o != nil && o.Starts != nil && job.Origin != nil && !cron.Names(&o.Starts.Schedule, job.Origin.At) {
-		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
-	}
-	n.replica.Read(func(s *ledger.State) { err = s.Outdated(id, job) })
-	return err
 }
 
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
-		Doors: n.openDoors, Remember: n.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
+		Doors: n.doors.open, Remember: n.doors.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
 	}
 }
 
@@ -256,7 +216,7 @@ func (n *Node) enter(ctx context.Context) error {
 	e := entry.New(entry.Config{
 		Ticket: n.cfg.Join, Bootstrap: n.cfg.Bootstrap, Invite: n.cfg.Invite, Open: n.cfg.Open,
 		Self: n.self, Name: n.name, Incarnation: string(n.folder.incarnation), Dir: n.folder.dir, Lost: n.folder.lostRoster(),
-		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.keeper.TrustLedger, Remember: n.remember,
+		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.keeper.TrustLedger, Remember: n.doors.remember,
 		Removed: n.keeper.Removed, ErrRemoved: n.keeper.ErrRemoved, Now: n.now, Say: n.cfg.Say,
 	})
 	resumed := n.roster.Cluster() != ""
@@ -289,30 +249,15 @@ func (n *Node) policyChanged() {
 
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
-		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
-		Current: n.keeper.Level, Safe: n.files.outputSafe, Lacks: n.room.Lacks, Over: n.attemptOver,
+		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.feeds.Forget, Clean: n.runner.Clean, Log: n.log,
+		Current: n.keeper.Level, Safe: n.files.outputSafe, Lacks: n.room.Lacks, Over: sweep.Over(n.replica, n.runner.Live),
 	}
-}
-
-// attemptOver tells whether an attempt has ended here, and the ledger waits for nothing of it. One
-// that was given up may be being saved, and then still count.
-func (n *Node) attemptOver(id taskstate.TaskID) (over bool) {
-	if _, _, live := n.runner.Live(id); live {
-		return false
-	}
-	n.replica.Read(func(s *ledger.State) {
-		j, ok := s.Job(id.Job)
-		if _, _, _, known := s.Assigned(id); ok && known == taskstate.Retired {
-			over = !j.Job().Saves() || j.Slot(id.Slot).Final != nil
-		}
-	})
-	return over
 }
 
 func (n *Node) viewConfig() view.Config {
 	return view.Config{
 		Self: n.self, Boot: string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()), Started: n.started, Up: n.up, Now: n.cfg.Now,
-		Replica: n.replica, Ledger: n.ledger, Table: n.table, Members: func() *membership.View { return n.members.View() }, Roster: n.roster,
+		Replica: n.replica, Ledger: n.ledger, Table: n.table, Members: n.members.View, Roster: n.roster,
 		Held: func() (out []view.Held) {
 			for _, j := range n.held.List() {
 				out = append(out, view.Held{Since: j.Since, Job: j.Job})
@@ -384,9 +329,7 @@ func (n *Node) newRunner() (Runner, error) {
 	n.guard, err = guard.New(guard.Config{
 		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
 		Policy: n.owner.Now, Asks: n.owner.Asks, Roles: n.owner.Roles, Applied: n.replica.Applied,
-		Judged: func(l *taskstate.Launch, by taskstate.PeerID, rule string, why string) {
-			n.judgement.note(l, by, rule, why)
-		},
+		Audit: n.audit,
 	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { return n.unguardedRunner(sink) })
 	if err != nil {
 		return nil, err // not n.guard: a nil *guard.Guard would be a Runner that is not nil
@@ -420,19 +363,26 @@ func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
 		}
 		n.owner.Hold(r.Holds())
-		n.tellExposed(r.Exposed())
+		n.own.Exposed(r.Exposed())
 		return r, nil
 	})
 }
 
-// tellExposed says loudly that the owner of this machine has no protection from those who may submit.
-func (n *Node) tellExposed(why string) {
-	if why == "" {
-		return
+// secretsConfig joins what seals secrets for jobs that are submitted here, and brings those of tasks
+// that run here.
+func (n *Node) secretsConfig() secrets.Config {
+	return secrets.Config{
+		Self: n.self, Key: n.sealKey, Cluster: n.roster.Cluster, Net: n.host, Name: n.view.Who.Name, Log: n.log,
+		Readers: n.audience.Readers, Grants: n.audience.Grants, Given: n.audience.Given,
+		Over: func(id taskstate.JobID) (bool, bool) { return n.files.jobOver(id) },
+		Tell: func(r secrets.Report) {
+			n.worker.Staged(worker.StageReport{Job: r.Job, Version: r.Version, Here: r.Here, Message: r.Message})
+		},
+		Next: func(j *taskstate.Job) { n.files.stager.Stage(j) },
+		Note: func(l taskstate.Launch, by taskstate.PeerID) {
+			n.audit.Write(audit.Record{What: audit.SecretOpened, By: string(by), Job: string(l.Task.Job), Task: l.Task.String(), Detail: strings.Join(l.Job.Secrets.Names, ", ")})
+		},
 	}
-	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; run it as root, allow user namespaces to its user, or put its data folder where only root makes folders, as below /var/lib, and its kernel has Landlock"
-	n.log.Warn(text)
-	n.troubles.Set(n.self, api.TroubleExposed, text)
 }
 
 // copiesConfig joins the copies with the rest of the peer.
@@ -444,12 +394,6 @@ func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
 		name:   func(peer string) string { return n.view.Who.Name(peer) },
 		met:    n.folder.path(metName),
 	}
-}
-
-// journalLost hears that the worker goes on in another incarnation.
-func (n *Node) journalLost(inc taskstate.Incarnation, why string) {
-	n.store.Current(n.self, string(inc))
-	n.troubles.Set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
 }
 
 // seenOwn hears of a batch in this peer's name that another one holds.
@@ -470,17 +414,4 @@ func newStatuses(n *Node) *statuses {
 		return vote
 	}})
 	return s
-}
-
-// roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its
-// offer, to all.
-func (n *Node) roomChanged(err error) {
-	n.worker.Refrain(api.TroubleDiskFull, err)
-	switch {
-	case err == nil:
-		n.troubles.Clear(n.self, api.TroubleDiskFull)
-		n.log.Info("there is room on the disk again")
-	case n.troubles.Set(n.self, api.TroubleDiskFull, err.Error()):
-		n.log.Error("no room on the disk", "err", err)
-	}
 }

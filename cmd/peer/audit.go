@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node"
 	"covey/node/api"
 	"covey/trust/audit"
 )
@@ -51,7 +50,7 @@ kept.`,
 			}
 			a := auditAnswer{Audit: []audit.Record{}, AsOf: time.Now().UTC()}
 			var err error
-			a.Verdict, err = audit.Read(filepath.Join(c.data, node.AuditLog), func(r audit.Record) error {
+			a.Verdict, err = audit.Read(filepath.Join(c.data, audit.FileName), func(r audit.Record) error {
 				if !verify && !r.Time.Before(after) {
 					a.Audit = append(a.Audit, r)
 				}

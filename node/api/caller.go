@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"covey/internal/atomicfile"
+	"covey/trust/audit"
 )
 
 // Caller is who asks: somebody at this machine, or a process of a task that runs on it.
@@ -74,6 +77,20 @@ type Noted struct {
 	Err    *Error // nil: it was answered
 }
 
+// Audited has calls written into a log.
+func Audited(log *audit.Log) func(Noted) {
+	return func(c Noted) {
+		r := audit.Record{What: audit.API, Call: c.Call, Outcome: "done", By: c.Caller.As, Task: c.Caller.Task, PID: c.Caller.PID}
+		if c.Caller.UID >= 0 {
+			r.UID = &c.Caller.UID
+		}
+		if c.Err != nil {
+			r.Outcome, r.Detail = string(c.Err.Code), c.Err.Message
+		}
+		log.Write(r)
+	}
+}
+
 // permits says why a caller does not get its answer.
 func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 	c := CallerOf(r.Context())
@@ -137,9 +154,18 @@ const tokenName = "api.token"
 // TokenPath is where the peer with this data folder keeps what administration has to show.
 func TokenPath(data string) string { return filepath.Join(data, tokenName) }
 
-// NewToken draws a token.
-func NewToken() string {
-	return rand.Text()
+// DrawToken draws the token of a start, for who can read the data folder. A disk that is full takes
+// no new one: then that of the start before goes on, if there is one.
+func DrawToken(data string) (token string, err error) {
+	path := TokenPath(data)
+	token = rand.Text()
+	if err = atomicfile.Write(path, []byte(token+"\n")); err == nil {
+		return token, nil
+	}
+	if old, wrong := os.ReadFile(path); wrong == nil && len(old) > 1 {
+		return strings.TrimSpace(string(old)), nil
+	}
+	return token, err
 }
 
 // MayChange tells whether who asks may change a job of this submitter: from inside a task only

@@ -12,6 +12,7 @@ import (
 	"covey/dispatch/ledger/act"
 	"covey/node/api"
 	"covey/p2p"
+	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -54,6 +55,29 @@ func NewLine(cfg Config) *Line {
 
 // Signer signs in this peer's name.
 func (l *Line) Signer() *Signer { return l.signer }
+
+// Admit implements admission.Admitter: any peer may be dialled by a stranger, the coordinator
+// decides.
+func (l *Line) Admit(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
+	r, err := l.Decide(ctx, Call{Join: &JoinCall{Peer: from, Request: req}})
+	if err != nil || r.Join == nil {
+		return admission.JoinAnswer{}, fmt.Errorf("no coordinator can decide about newcomers now: %w", err)
+	}
+	return *r.Join, nil
+}
+
+// Lets asks which peers' owners let a job in, as far as the coordinator knows.
+func (l *Line) Lets(ctx context.Context, job taskstate.Job) map[taskstate.PeerID]bool {
+	r, err := l.Try(ctx, Call{From: l.cfg.Self, Preview: &PreviewCall{Job: job}})
+	if err != nil || r.Preview == nil {
+		return nil
+	}
+	lets := map[taskstate.PeerID]bool{}
+	for _, x := range r.Preview.Owners {
+		lets[x.Peer] = x.No == ""
+	}
+	return lets
+}
 
 // Lead hears that this peer coordinates from now on: calls that were signed before are not taken.
 func (l *Line) Lead() { l.guard.term(l.cfg.Now()) }

@@ -2,8 +2,9 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"covey/node/runner"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/trust/audit"
 	"covey/trust/policy"
 )
 
@@ -34,19 +36,19 @@ type Config struct {
 	Roles func(taskstate.PeerID) []admission.Role // that people gave a key
 	// Applied is how far this peer's copy of the ledger is. Optional.
 	Applied func() uint64
-	// Judged hears what was decided about a task, by which rule of the policy, and why not: "" if it
-	// starts. It must not block. Optional.
-	Judged func(l *taskstate.Launch, by taskstate.PeerID, rule, why string)
+	// Audit has what was decided about tasks. Optional.
+	Audit *audit.Log
 }
 
 // Guard is a runner that starts what its machine's owner allows. Its methods may be called by anybody
 // at any time.
 type Guard struct {
 	Runner
-	cfg Config
-	ctx context.Context // ends with Close
-	end context.CancelFunc
-	all sync.WaitGroup
+	cfg    Config
+	judged *judgements
+	ctx    context.Context // ends with Close
+	end    context.CancelFunc
+	all    sync.WaitGroup
 
 	mu      sync.Mutex
 	runs    map[taskstate.TaskID]running // let in, and not ended
@@ -68,7 +70,7 @@ type running struct {
 // New wraps the runner that run makes, which is given where to report to.
 func New(cfg Config, run func(sink func(taskstate.RunReport)) (Runner, error)) (*Guard, error) {
 	g := &Guard{
-		cfg: cfg, runs: map[taskstate.TaskID]running{}, of: map[taskstate.PeerID]policy.Load{},
+		cfg: cfg, judged: &judgements{log: cfg.Audit}, runs: map[taskstate.TaskID]running{}, of: map[taskstate.PeerID]policy.Load{},
 		behind: map[taskstate.TaskID]*taskstate.Launch{}, moving: map[taskstate.TaskID]taskstate.Reason{},
 	}
 	g.ctx, g.end = context.WithCancel(context.Background())
@@ -101,7 +103,7 @@ func (g *Guard) start(l taskstate.Launch, again bool) {
 	var err error
 	if r.by, r.signed, err = g.cfg.Asks(&l); err != nil {
 		g.arrived(l.Task)
-		g.judged(&l, r.by, policy.Reason{Text: err.Error()})
+		g.judged.note(&l, r.by, policy.Reason{Text: err.Error()})
 		g.refuse(l.Task, err.Error())
 		return
 	}
@@ -129,13 +131,13 @@ func (g *Guard) start(l taskstate.Launch, again bool) {
 		return
 	case why.No():
 		g.mu.Unlock()
-		g.judged(&l, r.by, why)
+		g.judged.note(&l, r.by, why)
 		g.refuse(l.Task, why.Text)
 		return
 	}
 	g.add(l.Task, r)
 	g.mu.Unlock()
-	g.judged(&l, r.by, why)
+	g.judged.note(&l, r.by, why)
 	l.Confinement = &held
 	if t := held.MaxTime; t > 0 && (l.Job.Timeout == 0 || l.Job.Timeout > t) {
 		shorter := *l.Job
@@ -174,16 +176,6 @@ func (g *Guard) catchUp(l *taskstate.Launch) {
 	g.mu.Unlock()
 	if still {
 		g.start(*l, false)
-	}
-}
-
-func (g *Guard) judged(l *taskstate.Launch, by taskstate.PeerID, why policy.Reason) {
-	if g.cfg.Judged != nil {
-		rule := ""
-		if why.Rule > 0 {
-			rule = strconv.Itoa(why.Rule)
-		}
-		g.cfg.Judged(l, by, rule, why.Text)
 	}
 }
 
@@ -294,15 +286,19 @@ func (g *Guard) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 	return lost
 }
 
-// By is who signed what a task runs that was let in and has not ended; "" if nobody did.
-func (g *Guard) By(t taskstate.TaskID) (by taskstate.PeerID, runs bool) {
+// By is who signed what a task runs, as it was found when it was let in: what the ledger has of its
+// job by now may be of somebody else. An error is that it has ended, or that nobody did.
+func (g *Guard) By(t taskstate.TaskID) (taskstate.PeerID, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r, runs := g.runs[t]
-	if r.signed {
-		by = r.by
+	switch r, runs := g.runs[t]; {
+	case !runs:
+		return "", fmt.Errorf("%s has ended", t)
+	case !r.signed:
+		return "", errors.New("nobody signed its job")
+	default:
+		return r.by, nil
 	}
-	return by, runs
 }
 
 // Review stops what runs here and is no longer let in, and looks anew at what waits. It is called

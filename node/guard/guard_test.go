@@ -13,6 +13,7 @@ import (
 	"covey/node/guard"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/trust/audit"
 	"covey/trust/policy"
 )
 
@@ -63,12 +64,15 @@ type bench struct {
 	applied  uint64
 	unsigned bool
 	forged   error
+	log      *audit.Log
+	path     string // of the log
 	heard    []taskstate.RunReport
 }
 
 func newBench(t *testing.T, text string) *bench {
 	t.Helper()
-	b := &bench{roles: map[string][]admission.Role{}}
+	b := &bench{roles: map[string][]admission.Role{}, path: filepath.Join(t.TempDir(), audit.FileName)}
+	b.log = audit.New(audit.Config{Path: b.path})
 	var err error
 	if b.force, err = policy.Read([]byte(text)); err != nil {
 		t.Fatal(err)
@@ -79,6 +83,7 @@ func newBench(t *testing.T, text string) *bench {
 		Asks:    func(l *taskstate.Launch) (string, bool, error) { return l.Job.Submitter, !b.unsigned, b.forged },
 		Roles:   func(p string) []admission.Role { b.mu.Lock(); defer b.mu.Unlock(); return b.roles[p] },
 		Applied: func() uint64 { b.mu.Lock(); defer b.mu.Unlock(); return b.applied },
+		Audit:   b.log,
 	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { b.runs.sink = sink; return &b.runs, nil })
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"time"
 
+	"covey/dispatch/cron"
+	"covey/dispatch/ledger"
 	"covey/internal/atomicfile"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -22,11 +25,9 @@ type OwnerConfig struct {
 	Cluster func() string
 	Now     func() int64 // milliseconds since 1970
 	Verify  func(by taskstate.PeerID, data, sig []byte) error
-	// Outdated tells why what was signed is not wanted any more, as far as this peer's copy of the
-	// ledger knows; nil: it is. Optional.
-	Outdated func(taskstate.TaskID, *taskstate.Job) error
-	Roles    func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
-	Changed  func()                                      // what is in force, or can be read, has changed
+	Replica *ledger.Replica                             // tells what was signed and is not wanted any more
+	Roles   func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
+	Changed func()                                      // what is in force, or can be read, has changed
 	// Older tells that no version which has policies has run here yet.
 	Older bool
 }
@@ -56,14 +57,23 @@ func (o *Owner) Roles(key taskstate.PeerID) []admission.Role { return o.cfg.Role
 func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err error) {
 	err = o.memo.Check(l, o.cfg.Cluster(), o.cfg.Now(), o.cfg.Verify)
 	signed = err == nil || errors.Is(err, taskstate.ErrOrderExpired) // what runs is not stopped for that
-	if err == nil && o.cfg.Outdated != nil {
-		err = o.cfg.Outdated(l.Task, l.Job)
+	if err == nil {
+		err = o.outdated(l.Task, l.Job)
 	}
 	claim := policy.ClaimOf(l.Job)
 	if errors.Is(err, taskstate.ErrNoOrder) {
 		return claim.By, false, nil
 	}
 	return claim.By, signed, err
+}
+
+// outdated tells why a task is not to start though its job was signed, as far as is known here.
+func (o *Owner) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
+	if by := job.Order; by != nil && by.Starts != nil && job.Origin != nil && !cron.Names(&by.Starts.Schedule, job.Origin.At) {
+		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
+	}
+	o.cfg.Replica.Read(func(s *ledger.State) { err = s.Outdated(id, job) })
+	return err
 }
 
 // Settle gives a machine without a policy its first one, when it is known how it came into its

@@ -1,10 +1,13 @@
 package readers
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
 	"covey/p2p/admission"
@@ -89,6 +92,23 @@ func (r *Readers) Job(peer taskstate.PeerID, id taskstate.JobID) (may, known boo
 		}
 	})
 	return may || r.All(peer), known
+}
+
+// How long who asks for the output of a task waits until this peer's copy of the ledger has the job:
+// its task may have come here before.
+const (
+	jobWait = 5 * time.Second
+	jobLook = 20 * time.Millisecond
+)
+
+// Output tells whether a peer may read what a task wrote here.
+func (r *Readers) Output(ctx context.Context, peer taskstate.PeerID, task taskstate.TaskID) bool {
+	for waited := time.Duration(0); ; waited += jobLook {
+		may, known := r.Job(peer, task.Job)
+		if may || known || waited >= jobWait || pause.For(ctx, jobLook) != nil {
+			return may
+		}
+	}
 }
 
 // Blob tells whether a peer may have a file or folder by its name.

@@ -12,6 +12,9 @@
 // ledger gives the asker the task, and seals the same to it alone. Until that comes the task waits
 // and says for whom.
 //
+// Whom secrets are sealed to, and who is given them later, an Audience tells: members with the role
+// worker that fit the job, by what this peer knows itself.
+//
 // Who opens what came with a job compares what is in it – cluster, job, who gave it – with the job:
 // sealed bytes can be copied into another job by anybody, and are of no use there.
 //

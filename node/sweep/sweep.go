@@ -177,6 +177,23 @@ type Config struct {
 	Log   *slog.Logger
 }
 
+// Over tells whether an attempt has ended here, and the ledger waits for nothing of it. One that was
+// given up may be being saved, and then still count.
+func Over(replica *ledger.Replica, live func(taskstate.TaskID) (<-chan struct{}, int64, bool)) func(taskstate.TaskID) bool {
+	return func(id taskstate.TaskID) (over bool) {
+		if _, _, runs := live(id); runs {
+			return false
+		}
+		replica.Read(func(s *ledger.State) {
+			j, ok := s.Job(id.Job)
+			if _, _, _, known := s.Assigned(id); ok && known == taskstate.Retired {
+				over = !j.Job().Saves() || j.Slot(id.Slot).Final != nil
+			}
+		})
+		return over
+	}
+}
+
 // New makes a Sweeper.
 func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, limit: cmp.Or(cfg.Keep, outputBytes)} }
 

@@ -45,6 +45,25 @@ func (d *Deciders) LivingVoters() (ids []taskstate.PeerID) {
 	return ids
 }
 
+// Candidates are the peers that may vote, and how they are, for the coordinator; own is the
+// incarnation of this peer's seat.
+func (d *Deciders) Candidates(own taskstate.Incarnation) []quorum.Candidate {
+	view := d.members()
+	var out []quorum.Candidate
+	for _, m := range d.who.Admitted() {
+		got, ok := view.Get(m.Entry.Peer)
+		seat := got.Seat
+		if m.Entry.Peer == d.self {
+			seat = own
+		}
+		out = append(out, quorum.Candidate{
+			Peer: m.Entry.Peer, Incarnation: seat, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
+			Eligible: m.Entry.Has(admission.Voter) && !m.Left, RTT: got.RTT,
+		})
+	}
+	return out
+}
+
 // WhoIsMissing says of a held job why nobody decides and what to type.
 func (d *Deciders) WhoIsMissing() string {
 	if why := d.TooMuchLost(); why != "" {

@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// FileName is that of a peer's log, in its data folder.
+const FileName = "audit.log"
+
 // Bounds of a log.
 const (
 	MaxSize    = 8 << 20 // bytes of a file

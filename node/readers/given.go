@@ -1,20 +1,17 @@
-package node
+package readers
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"covey/dispatch/ledger"
-	"covey/internal/pause"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
-// givenRoles knows the roles that people gave to peers, one after another from an admin that this
+// Given knows the roles that people gave to peers, one after another from an admin that this
 // machine knew when it joined: the word of a coordinator alone gives none. It is safe for concurrent
 // use.
-type givenRoles struct {
+type Given struct {
 	replica *ledger.Replica
 	roots   func() []string
 
@@ -23,8 +20,13 @@ type givenRoles struct {
 	gen int                                   // of it
 }
 
-// hear is told what changes; it is called by who feeds the replica.
-func (g *givenRoles) hear(ev ledger.Event) {
+// NewGiven begins with what the replica has; roots are the admins that this machine knew.
+func NewGiven(replica *ledger.Replica, roots func() []string) *Given {
+	return &Given{replica: replica, roots: roots}
+}
+
+// Hear is told what changes; it is called by who feeds the replica.
+func (g *Given) Hear(ev ledger.Event) {
 	changes := ev.Reset
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
@@ -37,8 +39,8 @@ func (g *givenRoles) hear(ev ledger.Event) {
 	}
 }
 
-// roles are what a peer may do.
-func (g *givenRoles) roles(peer taskstate.PeerID) []admission.Role {
+// Roles are what a peer may do.
+func (g *Given) Roles(peer taskstate.PeerID) []admission.Role {
 	g.mu.Lock()
 	roles, ok := g.of[peer]
 	gen := g.gen
@@ -56,21 +58,4 @@ func (g *givenRoles) roles(peer taskstate.PeerID) []admission.Role {
 		g.of[peer] = roles
 	}
 	return roles
-}
-
-// How long who asks for the output of a task waits until this peer's copy of the ledger has the job:
-// its task may have come here before.
-const (
-	jobWait = 5 * time.Second
-	jobLook = 20 * time.Millisecond
-)
-
-// mayReadOutput tells whether a peer may read what a task wrote here.
-func (n *Node) mayReadOutput(ctx context.Context, peer string, task taskstate.TaskID) bool {
-	for waited := time.Duration(0); ; waited += jobLook {
-		may, known := n.readers.Job(peer, task.Job)
-		if may || known || waited >= jobWait || pause.For(ctx, jobLook) != nil {
-			return may
-		}
-	}
 }

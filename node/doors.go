@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"covey/membership"
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// dialer is the network as membership dials it: where another peer does not admit this one, it
+// shows its roster entry. A newcomer can be faster than the news of its admission, and a removed
+// peer learns that it was.
+type dialer struct {
+	host *p2p.Host
+	show func(ctx context.Context, peer string) bool
+}
+
+// SetAddrs implements membership.Host.
+func (d dialer) SetAddrs(peer string, addrs []string) { d.host.SetAddrs(peer, addrs) }
+
+// Connect implements membership.Host.
+func (d dialer) Connect(ctx context.Context, peer string, addrs []string) error {
+	err := d.host.Connect(ctx, peer, addrs)
+	if errors.Is(err, p2p.ErrNotAdmitted) && d.show(ctx, peer) {
+		return d.host.Connect(ctx, peer, addrs)
+	}
+	direct, relayed := d.host.Connected(peer)
+	if err != nil && !direct && !relayed && d.host.Seek(ctx, peer, addrs) == nil { // it moved when we did
+		return nil
+	}
+	return err
+}
+
+// doors is where peers are to be found: what this peer tells who is to find them, and what it is
+// told.
+type doors struct {
+	self    taskstate.PeerID
+	host    *p2p.Host
+	members *membership.Membership
+}
+
+// ticketDoors is how many peers a ticket names: enough that some of them are up.
+const ticketDoors = 4
+
+// open are addresses of this peer and of some that are alive, to be found by who joins.
+func (d *doors) open() []admission.PeerAddr {
+	found := []admission.PeerAddr{{ID: d.self, Addrs: d.host.Addrs()}}
+	for m := range d.members.View().Alive() {
+		if m.ID != d.self && len(found) < ticketDoors && len(m.Addrs) > 0 {
+			found = append(found, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
+		}
+	}
+	return found
+}
+
+// remember tells the network and the peer book where peers are.
+func (d *doors) remember(peers []admission.PeerAddr) {
+	told := make([]membership.PeerAddr, 0, len(peers))
+	for _, p := range peers {
+		if p.ID != d.self {
+			d.host.SetAddrs(p.ID, p.Addrs)
+			told = append(told, membership.PeerAddr(p))
+		}
+	}
+	d.members.Remember(told)
+}

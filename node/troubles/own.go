@@ -1,0 +1,92 @@
+package troubles
+
+import (
+	"fmt"
+	"log/slog"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// Own are the troubles of this peer itself. Each method says that there is one, or with nil or ""
+// that it is over; the log has it once.
+type Own struct {
+	Self taskstate.PeerID
+	All  *Troubles // of all peers
+	Log  *slog.Logger
+}
+
+// hold notes a trouble, or that it is over if the text is "", and tells whether that is news.
+func (o Own) hold(code, text string) (news bool) {
+	if text == "" {
+		return o.All.Clear(o.Self, code)
+	}
+	return o.All.Set(o.Self, code, text)
+}
+
+// Moved says that the data folder is not where it was.
+func (o Own) Moved(text string) {
+	o.Log.Warn(text)
+	o.hold(api.TroubleMoved, text)
+}
+
+// Audit says that the audit log is not written, which keeps nobody from working.
+func (o Own) Audit(err error) {
+	if err == nil {
+		o.hold(api.TroubleAuditStops, "")
+		o.Log.Info("the audit log is written again")
+		return
+	}
+	text := fmt.Sprintf("the audit log is not written (%v): what this peer does in others' names is not noted until there is room on its disk; how much was lost will stand in it", err)
+	if o.hold(api.TroubleAuditStops, text) {
+		o.Log.Error(text)
+	}
+}
+
+// Exposed says loudly that the owner of this machine has no protection from those who may submit.
+func (o Own) Exposed(why string) {
+	if why == "" {
+		return
+	}
+	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; run it as root, allow user namespaces to its user, or put its data folder where only root makes folders, as below /var/lib, and its kernel has Landlock"
+	o.Log.Warn(text)
+	o.hold(api.TroubleExposed, text)
+}
+
+// JournalLost says that the worker goes on without what it had written down.
+func (o Own) JournalLost(why string) {
+	o.hold(api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
+}
+
+// DiskFull says that the disk takes nothing.
+func (o Own) DiskFull(err error) {
+	if err == nil {
+		o.hold(api.TroubleDiskFull, "")
+		o.Log.Info("there is room on the disk again")
+		return
+	}
+	if o.hold(api.TroubleDiskFull, err.Error()) {
+		o.Log.Error("no room on the disk", "err", err)
+	}
+}
+
+// StoreFull says that what is left to keep here has no room.
+func (o Own) StoreFull(err error) {
+	if err == nil {
+		o.hold(api.TroubleStoreFull, "")
+		return
+	}
+	text := err.Error() + ": it stays until its jobs are forgotten, and this peer takes no tasks meanwhile; give it more with `peer up --store SIZE`, or delete jobs"
+	if o.hold(api.TroubleStoreFull, text) {
+		o.Log.Error("no room for what tasks leave", "err", err)
+	}
+}
+
+// NoRoom says that the inputs of a job have no room.
+func (o Own) NoRoom(text string) { o.hold(api.TroubleNoRoom, text) }
+
+// LedgerDiffers says that this peer's copy of the ledger is not like others'.
+func (o Own) LedgerDiffers(text string) { o.hold(api.TroubleLedgerDiffers, text) }
+
+// LogLost says that this peer's log of decisions was lost.
+func (o Own) LogLost(text string) { o.hold(api.TroubleLogLost, text) }
