@@ -27,7 +27,7 @@ func (n *Node) leave(ctx context.Context) error {
 	if n.view.AskCluster(ctx, "") == nil {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
-	if err := n.files.handOver(ctx); err != nil {
+	if err := n.files.kept.HandOver(ctx); err != nil {
 		return err
 	}
 	// The worker first: one that still looks for a session would register again.

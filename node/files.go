@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -46,25 +47,25 @@ type jobFiles struct {
 	who     *view.Names
 	level   func() bool // this peer's copy of the ledger can be believed when it does not know a job
 	worker  func() *worker.Loop
-	line    func() *calls.Line
-	held    func() []held.Job // jobs that nobody has accepted yet
-	wrong   *troubles.Troubles
+	own     troubles.Own
 	now     func() time.Time
 	log     *slog.Logger
 
 	store  *store.Store   // files that people put here, and copies for others
 	stager *stager.Stager // inputs of tasks that run here
 	put    *files.Files
-	care   *care.Care
+
+	keepers *care.Keepers
+	care    *care.Care
+	kept    *care.Desk // what people are told of it
 }
 
 // openFiles opens the store of files, and what rests on it.
 func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
 		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, readers: n.readers, replica: n.replica, who: n.view.Who,
-		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker }, line: func() *calls.Line { return n.line },
-		held:  func() []held.Job { return n.held.List() },
-		wrong: &n.troubles, now: n.cfg.Now, log: n.log,
+		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker },
+		own: n.own, now: n.cfg.Now, log: n.log,
 	}
 	quota := max(0, f.quota)
 	if f.quota == 0 { // nobody said how much
@@ -77,9 +78,35 @@ func openFiles(n *Node) (f *jobFiles, err error) {
 	if err = f.openStager(); err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
 	}
-	f.put = files.New(files.Config{Store: f.store, Dir: dir, Net: f.host, Self: f.self, Members: f.others, May: func(root piece.Root) bool { return f.readers.Blob(f.self, root) }, Jobs: f.ofJobs, Now: f.now, Log: f.log})
-	f.openCare()
+	f.openCare(n.line, n.held)
+	f.put = files.New(files.Config{Store: f.store, Dir: dir, Net: f.host, Self: f.self, Members: f.others, May: func(root piece.Root) bool { return f.readers.Blob(f.self, root) }, Jobs: f.kept.Jobs, Now: f.now, Log: f.log})
 	return f, nil
+}
+
+// openCare makes what looks after the files that are kept here.
+func (f *jobFiles) openCare(line *calls.Line, held *held.Store) {
+	f.keepers = &care.Keepers{Self: f.self, Members: f.members.View, Roster: f.roster, Readers: f.readers, Replica: f.replica}
+	f.care = care.New(care.Config{
+		Self: f.self, Store: f.store, Net: f.host, Replica: f.replica, Current: f.level, Peers: f.keepers.Peers, Now: f.now, Log: f.log,
+		Tell: func(ctx context.Context, k ledger.Kept) error {
+			r, err := line.Decide(ctx, calls.Call{Kept: &k})
+			if err == nil && k.Not && !slices.Contains(k.Lost, k.Peer) && r.Partly > 0 {
+				return errors.New("its copy is needed")
+			}
+			return err
+		},
+		Held: func() (jobs []*taskstate.Job) {
+			for _, h := range held.List() {
+				jobs = append(jobs, &h.Job)
+			}
+			return jobs
+		},
+		Full: func(err error) {
+			f.worker().Refrain(api.TroubleStoreFull, err) // no tasks while what is left to keep here has no room
+			f.own.StoreFull(err)
+		},
+	})
+	f.kept = &care.Desk{Self: f.self, Care: f.care, Replica: f.replica, Who: f.who}
 }
 
 // saving is what keeps what tasks leave: it stands between the worker, which is the sink, and what
@@ -88,24 +115,13 @@ func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(tas
 	s, err := saver.New(saver.Config{
 		Self: f.self, Dir: TasksFolder(f.folder.dir), Net: f.host, Name: f.who.Name, Log: f.log, Sink: sink,
 		Store:  func() *store.Store { return f.store },
-		Others: f.mayKeep,
+		Others: f.keepers.Of,
 		Inputs: func(ctx context.Context, l taskstate.Launch) ([]tree.Placed, error) { return f.stager.Placed(ctx, l) },
 	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
 	if err != nil {
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
 	}
 	return s, nil
-}
-
-// mayKeep are the other members that are here and may read what a peer's jobs leave, but for those
-// that are drained.
-func (f *jobFiles) mayKeep(submitter taskstate.PeerID) (here []taskstate.PeerID) {
-	for id, p := range f.keepers() {
-		if v := f.members.View().Verdict(id); id != f.self && v == membership.Alive && !p.Drained && (!p.Blind || id == submitter) {
-			here = append(here, id)
-		}
-	}
-	return here
 }
 
 // outputSafe tells whether all that a task was to leave is in the store for good, so that the folder

@@ -6,7 +6,6 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/worker"
-	"covey/node/api"
 	"covey/node/blob/tree"
 	"covey/node/stager"
 	"covey/taskstate"
@@ -69,9 +68,9 @@ func (f *jobFiles) leftBy(id taskstate.JobID) (left []stager.Left, several, ok b
 func (f *jobFiles) staged(r stager.Report) {
 	switch {
 	case r.NoRoom:
-		f.wrong.Set(f.self, api.TroubleNoRoom, fmt.Sprintf("job %s: %s; its tasks go elsewhere", r.Job, r.Message))
+		f.own.NoRoom(fmt.Sprintf("job %s: %s; its tasks go elsewhere", r.Job, r.Message))
 	case r.Here:
-		f.wrong.Clear(f.self, api.TroubleNoRoom)
+		f.own.NoRoom("")
 	}
 	f.worker().Staged(worker.StageReport(r))
 }

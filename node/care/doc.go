@@ -4,6 +4,8 @@
 //	Core     what is to be done, from what the ledger says is kept, what is pinned here, and who is here; pure
 //	Care     has it done: a loop with a few workers
 //	Logs     reads the kept output of a task
+//	Keepers  who may keep files, and so is asked to
+//	Desk     what people are told
 //
 // # What it does
 //

@@ -10,9 +10,9 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
-	"covey/node/view"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/taskstate/spell"
 )
 
 // recoverTimeout bounds one recovery: the largest copy over a slow link, and the first election of
@@ -157,7 +157,7 @@ func (o *Orders) canDecide(s *survey) error {
 		}
 	}
 	if len(here) > all/2 {
-		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(o.cfg.Who.Sorted(here)))
+		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", spell.Enumerate(o.cfg.Who.Sorted(here)))
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (o *Orders) errMayNotVote() error {
 	}
 	where := "a peer that has it"
 	if len(others) > 0 {
-		where = view.Enumerate(o.cfg.Who.Sorted(others))
+		where = spell.Enumerate(o.cfg.Who.Sorted(others))
 	}
 	return api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow its ledger; run `peer recover` on %s", where)
 }

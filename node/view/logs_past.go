@@ -8,6 +8,7 @@ import (
 	"covey/node/tasklog"
 	"covey/p2p"
 	"covey/taskstate"
+	"covey/taskstate/spell"
 )
 
 // lastEnded is the newest attempt a slot has left behind that is known to have run to an end;
@@ -72,7 +73,7 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 		}
 		text += "; it is kept by nobody else"
 		if len(others) > 0 {
-			text += fmt.Sprintf("; it is kept by %s, too, of whom nobody gives it now: type it again when one of them is back", Enumerate(others))
+			text += fmt.Sprintf("; it is kept by %s, too, of whom nobody gives it now: type it again when one of them is back", spell.Enumerate(others))
 			code = api.NoCoordinator
 		}
 	}

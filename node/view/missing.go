@@ -9,6 +9,7 @@ import (
 	"covey/membership"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/taskstate/spell"
 )
 
 // ForGood is what to type when those who are missing never come back.
@@ -102,9 +103,9 @@ func (d *Deciders) WaitingFor() string {
 	case len(names) == 0:
 		return ""
 	case voters == 0 || need <= 0 || need >= len(names):
-		return Enumerate(names)
+		return spell.Enumerate(names)
 	}
-	return fmt.Sprintf("%d of %s", need, Enumerate(names))
+	return fmt.Sprintf("%d of %s", need, spell.Enumerate(names))
 }
 
 // lostItsLog follows the name of a voter that is here without its seat.
@@ -145,15 +146,6 @@ func (d *Deciders) TooMuchLost() string {
 	}
 	return fmt.Sprintf("%s Too few voters are left with what was decided, and no other peer's return can help.%s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
 		d.LossText(lost...), copied)
-}
-
-// Enumerate writes "a", "a and b", "a, b and c".
-func Enumerate(names []string) string {
-	last := len(names) - 1
-	if last < 1 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // Missing names the voters that do not answer. A peer that does not know the voters, because it has
