@@ -186,3 +186,46 @@ func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatTasksCanBeHeldToFitsATerminalHoweverManyPeersThereAre(t *testing.T) {
+	peers := []api.Peer{{Name: "unheard"}, {Name: "bare", OS: "plan9"}}
+	for i := range 50 {
+		peers = append(peers, api.Peer{Name: "machine-" + strconv.Itoa(i), OS: "linux", Holds: []string{"hide", "nnp", "uid"}})
+	}
+	var b strings.Builder
+	writeHolds(&b, peers)
+	want := "tasks can be held to nothing on bare\ntasks can be held to hide nnp uid on machine-0, machine-1 and 48 more\n"
+	if b.String() != want {
+		t.Errorf("%s", b.String())
+	}
+	b.Reset()
+	writeHolds(&b, peers[2:])
+	if want := "tasks can be held to hide nnp uid everywhere\n"; b.String() != want {
+		t.Errorf("%s", b.String())
+	}
+}
+
+func TestWhatATaskWasHeldToIsToldOnceInAStoryAndAgainWhenItDiffers(t *testing.T) {
+	var b strings.Builder
+	explainTable(api.Explanation{Explain: []api.Fact{
+		{Task: "j.1.1", Text: "running", HeldTo: []string{"nnp"}},
+		{Task: "j.1.1", Text: "complete", HeldTo: []string{"nnp"}},
+		{Task: "j.1.2", Text: "running", HeldTo: []string{}},
+		{Task: "j.1.2", Text: "complete"},
+	}}).write(&b)
+	for line, n := range map[string]int{"running (held to nnp)": 1, "running (held to nothing)": 1, "held to": 2} {
+		if strings.Count(b.String(), line) != n {
+			t.Errorf("%q is not there %d times:\n%s", line, n, b.String())
+		}
+	}
+}
+
+func TestTasksHaveAColumnForWhatTheyWereHeldToWhereTheyDiffer(t *testing.T) {
+	same := []api.Task{{HeldTo: []string{"nnp"}}, {}, {HeldTo: []string{"nnp"}}}
+	if heldApart(same) || heldApart(nil) {
+		t.Error("they do not differ")
+	}
+	if !heldApart(append(same, api.Task{HeldTo: []string{}})) {
+		t.Error("they differ")
+	}
+}
