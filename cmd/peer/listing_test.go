@@ -194,7 +194,7 @@ func TestWhatTasksCanBeHeldToFitsATerminalHoweverManyPeersThereAre(t *testing.T)
 	}
 	var b strings.Builder
 	writeHolds(&b, peers)
-	want := "tasks can be held to nothing on bare\ntasks can be held to hide nnp uid on machine-0, machine-1 and 48 more\n"
+	want := "tasks can be held to nothing on bare\ntasks can be held to hide nnp uid on machine-0, machine-1, machine-2 and 47 more\n"
 	if b.String() != want {
 		t.Errorf("%s", b.String())
 	}
