@@ -91,6 +91,7 @@ var floors = map[string]int{
 	"node/saver":      5,
 	"node/guard":      5,
 	"node/readers":    3,
+	"node/metrics":    3,
 
 	"trust/audit":  0,
 	"trust/seal":   1,

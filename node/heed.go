@@ -3,6 +3,7 @@ package node
 import (
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/metrics"
 	"covey/node/readers"
 	"covey/node/roster"
 	"covey/node/view"
@@ -22,13 +23,14 @@ type heed struct {
 	given    *readers.Given
 	readers  *readers.Readers
 	view     *view.View
+	metrics  *metrics.Meter
 }
 
 // observe has it hear, until the returned functions are called.
 func (h *heed) observe() []func() {
 	return []func(){
 		h.replica.Observe(h.decided), h.replica.Observe(h.statuses.keepUp),
-		h.replica.Observe(h.given.Hear), h.replica.Observe(h.readers.Hear),
+		h.replica.Observe(h.metrics.Decided), h.replica.Observe(h.given.Hear), h.replica.Observe(h.readers.Hear),
 		h.replica.Observe(func(ledger.Event) { h.view.Applied(); h.statuses.moved() }),
 	}
 }
@@ -64,7 +66,7 @@ func (h *heed) members(ev ledger.Event) {
 	var entries []admission.Entry // in one step: of many newcomers in one entry each would cost a file
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
-		if view.Refused(ev, i) {
+		if ev.Refused(i) {
 			continue
 		}
 		switch {

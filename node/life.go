@@ -14,6 +14,7 @@ import (
 	"covey/node/caller"
 	"covey/node/files"
 	"covey/node/guard"
+	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
 	"covey/node/stdin"
@@ -72,13 +73,14 @@ func (n *Node) Backend() api.Backend {
 		*files.Files
 		*guard.Desk
 		*stdin.Feeds
+		*metrics.Meter
 		*Node
-	}{n.view, n.orders, n.files.put, n.trust, n.feeds, n}
+	}{n.view, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n}
 }
 
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
-	g := &api.Gate{Self: n.self, Note: api.Audited(n.audit), Reads: n.readers.All}
+	g := &api.Gate{Self: n.self, Note: api.Audited(n.audit), Reads: n.readers.All, Count: n.metrics.Answered}
 	if n.cfg.Machine.API == nil { // whoever simulates this machine may do everything
 		var err error
 		if g.Token, err = api.DrawToken(n.folder.dir); err != nil {

@@ -17,6 +17,7 @@ import (
 	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
+	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/readers"
 	"covey/node/roster"
@@ -93,8 +94,9 @@ type Node struct {
 
 	keeper *roster.Keeper // has the roster in step with the ledger
 
-	how      string            // founded, joined, resumed
-	warnings []string          // of the start; not changed later
+	how      string   // founded, joined, resumed
+	warnings []string // of the start; not changed later
+	metrics  *metrics.Meter
 	troubles troubles.Troubles // what is wrong with peers, this one included
 	own      troubles.Own      // what is wrong with this one
 	down     chan struct{}     // closed by the first Down or Leave

@@ -233,6 +233,7 @@ func (n *Node) openNetwork() (err error) {
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
+	n.metrics = newMetrics(n)
 	if n.ledger, err = n.openLedger(func() []quorum.Candidate { return n.view.Deciders.Candidates(n.ledger.SeatIncarnation()) }); err != nil {
 		return err
 	}
@@ -286,7 +287,7 @@ func (n *Node) openWork() (err error) {
 		Path: n.folder.path(highwater.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
 	n.statuses = newStatuses(n)
-	n.heed = &heed{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view}
+	n.heed = &heed{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view, metrics: n.metrics}
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())

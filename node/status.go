@@ -17,9 +17,12 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/metrics"
+	"covey/node/runner/supervise"
 	"covey/node/troubles"
 	"covey/node/view"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // Status implements api.PeerBackend.
@@ -77,6 +80,33 @@ func (n *Node) Stats(context.Context) (api.Stats, error) {
 		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
 		Counters: counters,
 	}, nil
+}
+
+// newMetrics counts what this peer does. What a scrape asks is there when the API is served.
+func newMetrics(n *Node) *metrics.Meter {
+	return metrics.New(metrics.Sources{
+		Self: n.self, Version: n.cfg.Version,
+		Peers:   func(ctx context.Context) (api.Peers, error) { return n.view.Peers(ctx) },
+		Jobs:    func(ctx context.Context) (api.Jobs, error) { return n.view.Jobs(ctx) },
+		Seats:   func() (all, answering int) { return len(n.view.Deciders.Voters()), len(n.view.Deciders.LivingVoters()) },
+		Applied: func() uint64 { return n.replica.Applied() },
+		Coordinator: func() (taskstate.PeerID, bool) {
+			who, _, ok := n.ledger.Coordinator()
+			return who, ok
+		},
+		Free: func() (int64, bool) {
+			r, err := supervise.RoomOf(n.folder.dir)
+			return r.Free, err == nil
+		},
+		Dropped: func() int64 { return int64(n.host.Dropped()) },
+		Faults: func() map[string]int64 {
+			out := map[string]int64{"batch_twice": n.statuses.faults.total(), "flood": n.statuses.faults.flooding(), "ledger": n.refused.Total()}
+			for _, count := range n.members.Refused() {
+				out["gossip"] += count
+			}
+			return out
+		},
+	})
 }
 
 // residentMemory is this process's resident memory in bytes where the system tells (Linux),

@@ -45,6 +45,18 @@ const (
 	ReasonAfter    Reason = "after"     // a job that had to be complete first was not
 )
 
+// Known tells whether this version gives the reason: others may come from peers of later ones.
+func (r Reason) Known() bool {
+	switch r {
+	case ReasonNone, ReasonExit, ReasonSignal, ReasonTimeout, ReasonNotFound, ReasonNotExec, ReasonPrepare, ReasonCancelled, ReasonRecalled,
+		ReasonInterrupted, ReasonDropped, ReasonUnreachable, ReasonStuck, ReasonNotStarted, ReasonOutputLost, ReasonStdin, ReasonNoRoom,
+		ReasonPolicy, ReasonNoOutput, ReasonOvertaken, ReasonUpdated, ReasonScaled, ReasonDrained, ReasonMoved, ReasonRetired, ReasonRetried,
+		ReasonRestart, ReasonMaxFails, ReasonAfter:
+		return true
+	}
+	return false
+}
+
 // NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end
 // nobody saw.
 const NoExit = -1

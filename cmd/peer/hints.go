@@ -141,8 +141,9 @@ func shellWord(s string) string {
 var withoutForm = map[string]string{
 	"peer down": "", "peer leave": "", "peer remove": "", "peer wait": "", "peer completion": "", "peer help": "",
 	"peer completion bash": "", "peer completion fish": "", "peer completion powershell": "", "peer completion zsh": "",
-	"peer logs":  "its output is the tasks' own",
-	"peer watch": "its output is JSON lines anyway",
+	"peer logs":    "its output is the tasks' own",
+	"peer watch":   "its output is JSON lines anyway",
+	"peer metrics": "its output is the text format of Prometheus",
 
 	"peer testnet": "", "peer testnet up": "", "peer testnet kill": "", "peer testnet restart": "",
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",

@@ -36,6 +36,11 @@ type Event struct {
 	Reset   bool
 }
 
+// Refused tells whether a command of the entry changed nothing.
+func (ev *Event) Refused(i int) bool {
+	return i < len(ev.Results) && ev.Results[i].Refused != CodeNone && ev.Results[i].Refused != CodePartly
+}
+
 // NewReplica holds an empty State.
 func NewReplica() *Replica { return &Replica{st: NewState()} }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
@@ -76,6 +77,8 @@ type Config struct {
 	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the
 	// result is journaled and used ever after.
 	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
+	// Synced hears how long each write to the journal took to be on disk. Optional.
+	Synced func(time.Duration)
 	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings
 	// what gossip lost.
 	Publish func(ctx context.Context, envelope []byte) error

@@ -210,7 +210,12 @@ func (w *Loop) save(t *journal.Txn) error {
 		}
 		b.Body, b.Envelope = body, env
 	}
-	return w.journal.Save(t)
+	began := time.Now()
+	err := w.journal.Save(t)
+	if err == nil && w.cfg.Synced != nil {
+		w.cfg.Synced(time.Since(began))
+	}
+	return err
 }
 
 func (w *Loop) setSick(ctx context.Context, err error) {

@@ -18,6 +18,9 @@ type Backend interface {
 	AdminBackend
 }
 
+// MetricsFormat is the media type of what Metrics writes: Prometheus' text format.
+const MetricsFormat = "text/plain; version=0.0.4; charset=utf-8"
+
 // JobBackend takes jobs and tells about them.
 type JobBackend interface {
 	Submit(ctx context.Context, s Submit) (Submitted, error)
@@ -44,6 +47,8 @@ type PeerBackend interface {
 	Peers(ctx context.Context) (Peers, error)
 	Status(ctx context.Context) (Status, error)
 	Stats(ctx context.Context) (Stats, error)
+	// Metrics writes numbers about this peer in MetricsFormat.
+	Metrics(ctx context.Context, w io.Writer) error
 	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot
 	// event).
 	Watch(ctx context.Context, since string, send func(Event) error) error

@@ -68,6 +68,8 @@ type Gate struct {
 	Reads func(peer string) bool
 	// Note hears of every call that changes something or was refused, when it was answered; optional.
 	Note func(Noted)
+	// Count hears of every call that was answered: its route, and the HTTP status; optional.
+	Count func(route string, status int)
 }
 
 // Noted is a call for the record.
@@ -187,6 +189,11 @@ type routes struct {
 // on serves a call.
 func (x *routes) on(want right, pattern string, f http.HandlerFunc) {
 	x.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if x.gate.Count != nil {
+			c := &counted{ResponseWriter: w, status: http.StatusOK}
+			defer func() { x.gate.Count(pattern, c.status) }()
+			w = c
+		}
 		if err := x.gate.permits(r, want, x.b); err != nil {
 			x.note(r, AsError(err))
 			fail(w, err)
@@ -206,6 +213,21 @@ func (x *routes) note(r *http.Request, err *Error) {
 	if x.gate.Note != nil {
 		x.gate.Note(Noted{Caller: CallerOf(r.Context()), Call: r.Method + " " + r.URL.Path, Err: err})
 	}
+}
+
+// counted remembers the status of an answer.
+type counted struct {
+	http.ResponseWriter
+	status int
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (c *counted) WriteHeader(status int) {
+	c.status = status
+	c.ResponseWriter.WriteHeader(status)
 }
 
 // outcome remembers how a call was answered.

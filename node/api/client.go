@@ -271,6 +271,17 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	return call[Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
 }
 
+// Metrics copies numbers about the peer to w, in MetricsFormat.
+func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
+	resp, err := c.do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return err
+}
+
 // Watch calls each with every event after the token since.
 func (c *Client) Watch(ctx context.Context, since string, each func(Event) error) error {
 	return stream(ctx, c, "/v1/watch?since="+url.QueryEscape(since), each)

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -29,6 +30,14 @@ func (f *fake) Peers(context.Context) (api.Peers, error)                      { 
 func (f *fake) Status(context.Context) (api.Status, error) { return api.Status{Name: "one"}, f.err }
 
 func (f *fake) Stats(context.Context) (api.Stats, error) { return api.Stats{Goroutines: 7}, f.err }
+
+func (f *fake) Metrics(_ context.Context, w io.Writer) error {
+	if f.err != nil {
+		return f.err
+	}
+	_, err := io.WriteString(w, "covey_jobs 1\n")
+	return err
+}
 
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{{ID: "j"}}}, f.err

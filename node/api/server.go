@@ -24,6 +24,12 @@ func NewHandler(b Backend, g *Gate) http.Handler {
 	x := &routes{mux: http.NewServeMux(), gate: g, b: b}
 	x.on(know, "GET /v1/status", get(b.Status))
 	x.on(know, "GET /v1/stats", get(b.Stats))
+	x.on(know, "GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", MetricsFormat)
+		if err := b.Metrics(r.Context(), w); err != nil {
+			fail(w, err)
+		}
+	})
 	x.on(know, "GET /v1/peers", get(b.Peers))
 	peerRoutes(x, b)
 	settingsRoutes(x, b)

@@ -52,11 +52,6 @@ func (v *Events) Next() <-chan struct{} {
 	return more
 }
 
-// Refused tells whether a command of an entry changed nothing.
-func Refused(ev ledger.Event, i int) bool {
-	return i < len(ev.Results) && ev.Results[i].Refused != ledger.CodeNone && ev.Results[i].Refused != ledger.CodePartly
-}
-
 // entryEvents lists what an applied entry means to a watcher.
 func (v *Events) entryEvents(ev ledger.Event) []event {
 	e := ev.Entry
@@ -69,7 +64,7 @@ func (v *Events) entryEvents(ev ledger.Event) []event {
 		}
 		if r.Skipped {
 			c = skipInstead(c.Submit, r)
-		} else if Refused(ev, i) {
+		} else if ev.Refused(i) {
 			continue
 		}
 		switch {

@@ -38,7 +38,9 @@ type Config struct {
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
 	// Draw draws the incarnation of a seat (see identity); nil draws at random.
 	Draw func() taskstate.Incarnation
-	Hurt func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
+	// Committed hears how long each proposal took that was decided; optional.
+	Committed func(time.Duration)
+	Hurt      func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
 // How long things take: elections, the voters' rules, following.

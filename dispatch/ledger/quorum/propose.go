@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/hashicorp/raft"
@@ -58,6 +59,7 @@ func (t *terms) propose(ctx context.Context, commands []ledger.Command) (uint64,
 	if err != nil {
 		return 0, nil, err
 	}
+	began := time.Now()
 	select {
 	case l.queue <- p:
 	case <-l.over:
@@ -67,6 +69,9 @@ func (t *terms) propose(ctx context.Context, commands []ledger.Command) (uint64,
 	}
 	select {
 	case d := <-p.done:
+		if d.err == nil && t.cfg.Committed != nil {
+			t.cfg.Committed(time.Since(began))
+		}
 		return d.index, d.results, d.err
 	case <-ctx.Done():
 		return 0, nil, ctx.Err()
