@@ -144,6 +144,7 @@ var withoutForm = map[string]string{
 	"peer logs":    "its output is the tasks' own",
 	"peer watch":   "its output is JSON lines anyway",
 	"peer metrics": "its output is the text format of Prometheus",
+	"peer trace":   "its output is a trace in JSON anyway",
 
 	"peer testnet": "", "peer testnet up": "", "peer testnet kill": "", "peer testnet restart": "",
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,7 +141,7 @@ func runCommand(c *cli) *cobra.Command {
 	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
 	fl.StringVar(&f.replaceAfter, "replace-after", "", "restart elsewhere this `DURATION` after the peer is declared dead (default 10s)")
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
-	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable)")
+	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable); TRACEPARENT goes along by itself")
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
 	fl.StringVar(&f.delay, "delay", "", "start one task at a time, so long (`DURATION`) after the one before at least")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
@@ -189,6 +190,9 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	}
 	if err := f.numbers(j); err != nil {
 		return nil, err
+	}
+	if parent := os.Getenv(traceParent); wholeTraceParent.MatchString(parent) {
+		p.Env = map[string]string{traceParent: parent}
 	}
 	for _, kv := range f.env {
 		k, v, ok := strings.Cut(kv, "=")
@@ -275,6 +279,12 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 	}
 	return nil
 }
+
+// traceParent is the variable with the span that a command is run in, as W3C Trace Context writes
+// it: what the tasks of `peer run` tell of themselves belongs to it.
+const traceParent = "TRACEPARENT"
+
+var wholeTraceParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 func millis(s string, into *int64) error {
 	d, err := spell.Duration(s)
