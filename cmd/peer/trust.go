@@ -120,19 +120,13 @@ member can be named; the rule has its key, which is printed: compare it with wha
 over there, for anybody can take a name.`,
 		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
 		Args:    exactly(1, "the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := c.keyOf(cmd.Context(), args[0])
-			if err != nil {
-				return err
+		RunE: c.changeOf(func(text []byte, key string) ([]byte, string, error) {
+			out, err := policy.Add(text, key, only)
+			if errors.Is(err, policy.ErrHas) {
+				return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
 			}
-			return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) {
-				out, err := policy.Add(text, key, only)
-				if errors.Is(err, policy.ErrHas) {
-					return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
-				}
-				return out, "this machine runs what " + key + " asks for", err
-			})
-		},
+			return out, "this machine runs what " + key + " asks for", err
+		}),
 	}
 	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines and no scripts")
 	return cmd
@@ -147,19 +141,24 @@ its job allows; with on_revoke: finish in the file it goes on to its end. Rules 
 left as they are: an administrator's key is let in by role:admin, too.`,
 		Example: "  peer trust remove 12D3KooW…",
 		Args:    exactly(1, "the KEY that is to be let in no more; `peer trust list` has them"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			key, err := c.keyOf(cmd.Context(), args[0])
-			if err != nil {
-				return err
+		RunE: c.changeOf(func(text []byte, key string) ([]byte, string, error) {
+			out, had, err := policy.Remove(text, key)
+			if err == nil && !had {
+				err = api.Errorf(api.NotFound, "no rule names %s; roles are taken away with `peer roles`, and rules changed with `peer trust edit`", key)
 			}
-			return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) {
-				out, had, err := policy.Remove(text, key)
-				if err == nil && !had {
-					err = api.Errorf(api.NotFound, "no rule names %s; roles are taken away with `peer roles`, and rules changed with `peer trust edit`", key)
-				}
-				return out, "no rule names " + key + " any more", err
-			})
-		},
+			return out, "no rule names " + key + " any more", err
+		}),
+	}
+}
+
+// changeOf changes the policy's text for the key that is named.
+func (c *cli) changeOf(change func(text []byte, key string) ([]byte, string, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		key, err := c.keyOf(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) { return change(text, key) })
 	}
 }
 

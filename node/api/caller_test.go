@@ -15,27 +15,11 @@ import (
 // guarded puts a backend behind a gate, asked by who.
 func guarded(t *testing.T, b api.Backend, g *api.Gate, who api.Caller) (*api.Client, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := api.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{
+	c, path := serving(t, &http.Server{
 		Handler: api.NewHandler(b, g),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return api.WithCaller(ctx, func() api.Caller { return who })
 		},
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = srv.Serve(l) // ends with Close
-	}()
-	c := api.NewClient(path)
-	t.Cleanup(func() {
-		c.Close()
-		srv.Close()
-		<-ended
 	})
 	return c, filepath.Dir(path)
 }

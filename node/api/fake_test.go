@@ -94,24 +94,31 @@ func (f *fake) note(what string) error {
 // serve puts a backend behind a socket of its own, for as long as the test lasts.
 func serve(t *testing.T, b api.Backend) (*api.Client, *http.Server, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
+	srv := &http.Server{Handler: api.NewHandler(b, nil)}
+	c, path := serving(t, srv)
+	return c, srv, path
+}
+
+// serving has a server serve a socket of its own.
+func serving(t *testing.T, srv *http.Server) (c *api.Client, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s")
 	l, err := api.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: api.NewHandler(b, nil)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = srv.Serve(l) // ends with Close
 	}()
-	c := api.NewClient(path)
+	c = api.NewClient(path)
 	t.Cleanup(func() {
 		c.Close()
 		srv.Close()
 		<-ended
 	})
-	return c, srv, path
+	return c, path
 }
 
 // raw is an HTTP client that says exactly what a test wants to be said.

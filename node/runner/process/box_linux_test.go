@@ -100,19 +100,18 @@ func boxed(t *testing.T) (h *harness, data string) {
 
 // Attack (e).
 func TestATaskReachesNeitherItsPeersFilesNorItsPeerNorOtherTasks(t *testing.T) {
-	h, data := boxed(t)
-	attack(t, h, data)
+	attack(t)
 }
 
 // Attack (e), but that what runs as the same user outside of every sandbox may be asked for help.
 func TestATaskOfAnotherUsersPeerReachesNeitherItsPeersFilesNorItsPeer(t *testing.T) {
 	if asSomebody(t) {
-		h, data := boxed(t)
-		attack(t, h, data)
+		attack(t)
 	}
 }
 
-func attack(t *testing.T, h *harness, data string) {
+func attack(t *testing.T) {
+	h, data := boxed(t)
 	victim := launch(shell("echo mine > file; sleep 1000"), 2)
 	other := *victim.Job
 	other.ID, other.Submitter = "victimjobx", "another"
@@ -164,18 +163,17 @@ func (h *harness) supervisor() (pid int) {
 }
 
 func TestATaskFindsItsFolderAndItsHomeAndMayOpenItsOutputOnceMore(t *testing.T) {
-	h, data := boxed(t)
-	works(t, h, data)
+	works(t)
 }
 
 func TestATaskOfAnotherUsersPeerWritesWhereThatUserDoes(t *testing.T) {
 	if asSomebody(t) {
-		h, data := boxed(t)
-		works(t, h, data)
+		works(t)
 	}
 }
 
-func works(t *testing.T, h *harness, data string) {
+func works(t *testing.T) {
+	h, data := boxed(t)
 	script := process(taskstate.Process{Script: []byte("#!/bin/sh\nset -e\n" +
 		"echo one >file; test $(cat file) = one; mkdir a b; mv file a/; mv a/file b/; ln b/file a/\n" +
 		"echo new >$HOME/new; test $(cat $HOME/new) = new; rm $HOME/new\n" +
@@ -238,15 +236,13 @@ func (h *harness) under(c taskstate.Confinement, n int, line string, a ...any) (
 
 // Attack (l).
 func TestATaskWithoutANetworkConnectsToNothingNotEvenThisMachine(t *testing.T) {
-	h, _ := boxed(t)
-	withoutNet(t, h)
+	withoutNet(t)
 }
 
 // Attack (l).
 func TestATaskOfAnotherUsersPeerWithoutANetworkConnectsToNothing(t *testing.T) {
 	if asSomebody(t) {
-		h, _ := boxed(t)
-		withoutNet(t, h)
+		withoutNet(t)
 	}
 }
 
@@ -281,7 +277,8 @@ func as() string {
 	return taskstate.AsSelf
 }
 
-func withoutNet(t *testing.T, h *harness) {
+func withoutNet(t *testing.T) {
+	h, _ := boxed(t)
 	if !h.boxes.holds.Net {
 		t.Skip("no task can be without a network here")
 	}
@@ -304,18 +301,17 @@ func withoutNet(t *testing.T, h *harness) {
 }
 
 func TestATaskWithoutFilesOfOthersReadsTheSystemAndWhatIsNamedAndWritesItsFolder(t *testing.T) {
-	h, _ := boxed(t)
-	withoutFiles(t, h)
+	withoutFiles(t)
 }
 
 func TestATaskOfAnotherUsersPeerWithoutFilesOfOthersReadsTheSystemAndWhatIsNamed(t *testing.T) {
 	if asSomebody(t) {
-		h, _ := boxed(t)
-		withoutFiles(t, h)
+		withoutFiles(t)
 	}
 }
 
-func withoutFiles(t *testing.T, h *harness) {
+func withoutFiles(t *testing.T) {
+	h, _ := boxed(t)
 	if !h.boxes.holds.Files {
 		t.Skip("no landlock here")
 	}
@@ -384,19 +380,18 @@ func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 }
 
 func TestWhatATaskWasHeldToIsWhatWasDoneAndNotMore(t *testing.T) {
-	h, data := boxed(t)
-	whatWasHeld(t, h, data)
+	whatWasHeld(t)
 }
 
 func TestWhatATaskOfAnotherUsersPeerWasHeldToIsWhatWasDoneAndNotMore(t *testing.T) {
 	if asSomebody(t) {
-		h, data := boxed(t)
-		whatWasHeld(t, h, data)
+		whatWasHeld(t)
 	}
 }
 
 // whatWasHeld has tasks look themselves: what one finds is what is said of it.
-func whatWasHeld(t *testing.T, h *harness, data string) {
+func whatWasHeld(t *testing.T) {
+	h, data := boxed(t)
 	look := "grep -q 'NoNewPrivs:.1' /proc/self/status && echo nnp; ls " + data + "/policy.yaml >/dev/null 2>&1 || echo hide; " +
 		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; true"
 	for n, c := range []taskstate.Confinement{
