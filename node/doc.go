@@ -9,9 +9,9 @@
 // New builds in this order, each part from those before it; Close, which Run calls, takes them
 // back:
 //
-//	openNetwork   key, roster, start number, host, seats       who this peer is, whom it lets in, where it listens
-//	openState     ledger, members, table, line, view, orders    what was decided, who is here, who asks what
-//	openWork      runner, statuses, digests, coordinator's loop, worker, output
+//	openNetwork   key, roster, start number, host, seats    who this peer is, whom it lets in
+//	openState     ledger, members, table, line, view, orders    what was decided, who asks what
+//	openWork      files, runner, statuses, coordinator's loop, worker, output    who runs what
 //
 // A life:
 //
@@ -49,7 +49,7 @@
 //	jobFiles          the store of files, and all that moves them
 //	doors             where peers are to be found
 //	seat              what is said of this peer's seat among the voters
-//	disk, fullDisk    writes that must answer in time, and what a full disk has to do with a failure
+//	disk, fullDisk    writes that must answer in time; what a full disk has to do with a failure
 //
 // Everything else is owned by the part that does it, in a room of its own.
 package node

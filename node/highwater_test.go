@@ -14,9 +14,9 @@ import (
 	"covey/taskstate"
 )
 
-// turned is a cluster of which everybody is down. A copy of one peer's journal was put back that was
-// made while it ran: the start that used it is the right one, and nobody has in memory what came
-// after it.
+// turned is a cluster of which everybody is down. A copy of one peer's journal was put back that
+// was made while it ran: the start that used it is the right one, and nobody has in memory what
+// came after it.
 type turned struct {
 	t    *testing.T
 	all  []*living

@@ -26,8 +26,8 @@ func (l *living) says(name taskstate.PeerID, c ledger.Command) ledger.Command {
 	return c
 }
 
-// Attack (c): a voter, even the one that coordinates, asks for something in an admin's name. It is a
-// no-op on every follower.
+// Attack (c): a voter, even the one that coordinates, asks for something in an admin's name. It is
+// a no-op on every follower.
 func TestACoordinatorForgesNoActOfAnAdmin(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")

@@ -39,8 +39,8 @@ func (l *living) swaps(id string, change func(*taskstate.Job)) {
 	})
 }
 
-// Attack (a): the coordinator changes one byte of what a job runs. Its task is rejected where it was
-// to run, which its audit log says, and has not run.
+// Attack (a): the coordinator changes one byte of what a job runs. Its task is rejected where it
+// was to run, which its audit log says, and has not run.
 func TestACoordinatorChangesNothingOfAJob(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")

@@ -42,8 +42,8 @@ func (l *living) policy(t *testing.T, text string) {
 	}
 }
 
-// Attack (o): two owners, two policies, one job: each runs only what it allows, and the story of the
-// job names the rule.
+// Attack (o): two owners, two policies, one job: each runs only what it allows, and the story of
+// the job names the rule.
 func TestEachMachineRunsWhatItsOwnPolicyAllows(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")

@@ -368,8 +368,8 @@ func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 	})
 }
 
-// secretsConfig joins what seals secrets for jobs that are submitted here, and brings those of tasks
-// that run here.
+// secretsConfig joins what seals secrets for jobs that are submitted here, and brings those of
+// tasks that run here.
 func (n *Node) secretsConfig() secrets.Config {
 	return secrets.Config{
 		Self: n.self, Key: n.sealKey, Cluster: n.roster.Cluster, Net: n.host, Name: n.view.Who.Name, Log: n.log,

@@ -2,8 +2,8 @@ package taskstate
 
 import "slices"
 
-// Held is what a task was kept from when it ran, as who started it saw it done: never what was asked
-// for. It is a set of HeldKnown and others.
+// Held is what a task was kept from when it ran, as who started it saw it done: never what was
+// asked for. It is a set of HeldKnown and others.
 type Held uint16
 
 // HeldKnown says that all of it is said. Without it, nothing is known: the task never ran, or under
@@ -14,8 +14,8 @@ const HeldKnown Held = 1
 // stand for the same. Bits are never used again.
 var heldWords = [...]string{HoldsNNP, HoldsHide, RequireUser, RequireLandlock, IsolateFS, RequireNet}
 
-// Words says it for people and programs, sorted: nil if nothing is known, and empty if the task was kept
-// from nothing.
+// Words says it for people and programs, sorted: nil if nothing is known, and empty if the task was
+// kept from nothing.
 func (h Held) Words() []string {
 	if h&HeldKnown == 0 {
 		return nil

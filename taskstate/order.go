@@ -17,8 +17,8 @@ import (
 // change it.
 //
 // The signature covers the job in two parts, so that whoever was not given the private one
-// (Run, Matrix, Inputs, Outputs, Secrets, Each) can still verify: Body and Items are digests of that, and
-// the rest is encoded as it is. Version and Origin are the ledger's and not covered.
+// (Run, Matrix, Inputs, Outputs, Secrets, Each) can still verify: Body and Items are digests of
+// that, and the rest is encoded as it is. Version and Origin are the ledger's and not covered.
 type Order struct {
 	Cluster string `cbor:"1,keyasint" json:"cluster"` // it counts in this one only
 	By      PeerID `cbor:"2,keyasint" json:"by"`      // whose key it is
@@ -198,7 +198,8 @@ func (j *Job) checkSigned(cluster string, verify func(by PeerID, data, sig []byt
 	return nil
 }
 
-// Expired says in words that the job's order starts nothing any more; "" if it does, or there is none.
+// Expired says in words that the job's order starts nothing any more; "" if it does, or there is
+// none.
 func (j *Job) Expired(now int64) string {
 	if j.Order == nil || now <= j.Order.Until {
 		return ""

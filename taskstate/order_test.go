@@ -292,7 +292,8 @@ func TestTheRootOfItemsIsThatOfTheirHalves(t *testing.T) {
 	}
 }
 
-// FuzzOrder: whatever comes as a job is read or refused, and nothing that nobody signed is believed.
+// FuzzOrder: whatever comes as a job is read or refused, and nothing that nobody signed is
+// believed.
 func FuzzOrder(f *testing.F) {
 	whole := *web()
 	whole.Type, whole.Each, whole.Count = taskstate.BatchJob, []string{"a", "b"}, 2

@@ -83,8 +83,8 @@ const scriptLimit = 4 * time.Minute
 //	once                            no job and no task comes to a state twice in the events that were printed, lists apart
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
-// A task that writes outside of its folder writes to $WORK, which everybody may: it has a user of its
-// own where root runs the tests.
+// A task that writes outside of its folder writes to $WORK, which everybody may: it has a user of
+// its own where root runs the tests.
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
 // length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
@@ -132,8 +132,8 @@ func prepareScript(env *testscript.Env) error {
 	return errors.Join(err, openToTasks(env))
 }
 
-// openToTasks lets tasks write to the script's folder and execute its programs: those of a peer that
-// root runs are other users'.
+// openToTasks lets tasks write to the script's folder and execute its programs: those of a peer
+// that root runs are other users'.
 func openToTasks(env *testscript.Env) error {
 	tmp := os.TempDir()
 	for _, dir := range append(filepath.SplitList(env.Getenv("PATH")), env.WorkDir) {

@@ -230,8 +230,8 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 	}
 }
 
-// ownersOf has a peer, as described for placement, tell whether its owner lets a job in, and how much
-// of it.
+// ownersOf has a peer, as described for placement, tell whether its owner lets a job in, and how
+// much of it.
 func (pl *placer) ownersOf(j *jobState, p *peerState, at *placement.Peer) {
 	roles := pl.peers.roles()
 	at.Barred = j.owners.Barred(p.id, &p.owner, j.job, roles)

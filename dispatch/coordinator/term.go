@@ -270,8 +270,8 @@ type Config struct {
 	// Dialect is what the cluster speaks: frames say nothing above it, and a worker that reads less
 	// gets no session. Optional: 1.
 	Dialect func() int
-	// Known says what is held of the incarnation a worker says Hello with, for its Welcome, here and
-	// by others; an error refuses it for now. Called on the session's own goroutine; may take
+	// Known says what is held of the incarnation a worker says Hello with, for its Welcome, here
+	// and by others; an error refuses it for now. Called on the session's own goroutine; may take
 	// seconds. Optional.
 	Known func(ctx context.Context, peer taskstate.PeerID, h *session.Hello) (Known, error)
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.

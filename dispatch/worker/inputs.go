@@ -5,9 +5,9 @@ import (
 	"covey/taskstate"
 )
 
-// Tasks of a job with inputs, or with secrets, wait for these without a slot: others pass them. They
-// are asked for once for all tasks of a job body, by Stage, and whoever brings them says with Staged how far
-// they are.
+// Tasks of a job with inputs, or with secrets, wait for these without a slot: others pass them.
+// They are asked for once for all tasks of a job body, by Stage, and whoever brings them says with
+// Staged how far they are.
 //
 // That a task is being prepared is told, and promises more than it says: a task whose newest status
 // on disk is Preparing has not begun, whatever the mark says. So once it was told, it starts only

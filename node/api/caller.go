@@ -66,7 +66,8 @@ type Gate struct {
 	Token string // what administration has to show; "": nothing
 	// Reads tells whether a peer may read what others' jobs run and wrote; nil: it may.
 	Reads func(peer string) bool
-	// Note hears of every call that changes something or was refused, when it was answered; optional.
+	// Note hears of every call that changes something or was refused, when it was answered;
+	// optional.
 	Note func(Noted)
 	// Count hears of every call that was answered: its route, and the HTTP status; optional.
 	Count func(route string, status int)

@@ -59,8 +59,9 @@ func checkFolder(path string) error {
 	return nil
 }
 
-// Listen opens the socket for its owner, and tasks that its owner gave users of their own. The caller
-// holds the data folder's lock, so that a socket file that is there is a left-over and is replaced.
+// Listen opens the socket for its owner, and tasks that its owner gave users of their own. The
+// caller holds the data folder's lock, so that a socket file that is there is a left-over and is
+// replaced.
 func Listen(path string) (net.Listener, error) {
 	if dir := filepath.Dir(path); strings.HasPrefix(filepath.Base(dir), ownFolder) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {

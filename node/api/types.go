@@ -34,7 +34,8 @@ type Peer struct {
 	Troubles []Trouble `json:"troubles,omitempty"` // everything that is known to be wrong with it, ordered by code
 
 	// Holds is what it can keep from tasks, as a trial at its start showed: nnp (programs gain no
-	// privileges), hide (its data folder), uid (users of their own), landlock, fs (others' files), net.
+	// privileges), hide (its data folder), uid (users of their own), landlock, fs (others' files),
+	// net.
 	Holds []string `json:"holds,omitempty"`
 
 	OS         string            `json:"os"` // "" until it had a session with this coordinator
@@ -209,8 +210,8 @@ type Task struct {
 	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 	Truncated bool       `json:"truncated,omitempty"`  // not all of its output was kept, because of the cap
 
-	// HeldTo is what it was kept from when it ran, in words of Peer.Holds: what was done, not what was
-	// asked for. Empty: from nothing; nil: it has not run, or that is not known.
+	// HeldTo is what it was kept from when it ran, in words of Peer.Holds: what was done, not what
+	// was asked for. Empty: from nothing; nil: it has not run, or that is not known.
 	HeldTo []string `json:"held_to,omitzero"`
 
 	Output *Output `json:"output,omitempty"` // of a task that has ended, if its job names outputs or keeps logs

@@ -19,12 +19,12 @@
 //
 // # What a source promises
 //
-// It answers members only (Config.Admitted is asked with every question, beside the gate of p2p), says
-// of what is not for them (Config.May) that it is not here, and
-// gives bytes to MaxPullers streams at once; others are told that it is busy. A stream that takes
-// nothing for a few seconds makes place, though it goes on asking who has what: it may wait for a
-// place elsewhere that one of the others has. It sends bytes as they are on its disk. It keeps at
-// most MaxRead bytes and one proof for each of them.
+// It answers members only (Config.Admitted is asked with every question, beside the gate of p2p),
+// says of what is not for them (Config.May) that it is not here, and gives bytes to MaxPullers
+// streams at once; others are told that it is busy. A stream that takes nothing for a few seconds
+// makes place, though it goes on asking who has what: it may wait for a place elsewhere that one of
+// the others has. It sends bytes as they are on its disk. It keeps at most MaxRead bytes and one
+// proof for each of them.
 //
 // # What a fetcher does
 //

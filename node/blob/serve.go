@@ -50,7 +50,8 @@ type Copy interface {
 type ServerConfig struct {
 	// Admitted tells whether a peer is a member. nil: everybody is.
 	Admitted func(peer string) bool
-	// May tells whether a peer may have a blob; of others it hears that it is not here. nil: all may.
+	// May tells whether a peer may have a blob; of others it hears that it is not here. nil: all
+	// may.
 	May func(peer string, root piece.Root) bool
 	Log *slog.Logger
 }

@@ -40,8 +40,8 @@ type Config struct {
 	Audit *audit.Log
 }
 
-// Guard is a runner that starts what its machine's owner allows. Its methods may be called by anybody
-// at any time.
+// Guard is a runner that starts what its machine's owner allows. Its methods may be called by
+// anybody at any time.
 type Guard struct {
 	Runner
 	cfg    Config
@@ -55,8 +55,8 @@ type Guard struct {
 	of      map[taskstate.PeerID]policy.Load
 	waiting []taskstate.Launch // above a limit, the oldest first
 	behind  map[taskstate.TaskID]*taskstate.Launch
-	// moving are those that waited and are on their way to the runner, which does not know them yet,
-	// each with why it was stopped meanwhile.
+	// moving are those that waited and are on their way to the runner, which does not know them
+	// yet, each with why it was stopped meanwhile.
 	moving map[taskstate.TaskID]taskstate.Reason
 }
 
@@ -159,7 +159,8 @@ func (g *Guard) arrived(t taskstate.TaskID) taskstate.Reason {
 	return reason
 }
 
-// catchUp asks about a task again when this peer's copy of the ledger has come to where it was given.
+// catchUp asks about a task again when this peer's copy of the ledger has come to where it was
+// given.
 func (g *Guard) catchUp(l *taskstate.Launch) {
 	const step = 20 * time.Millisecond
 	for waited := time.Duration(0); waited < BehindFor && g.isBehind(l); waited += step {
@@ -267,7 +268,8 @@ func (g *Guard) shutDown(id taskstate.TaskID, reason taskstate.Reason) {
 	g.cfg.Sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: reason, Exit: taskstate.NoExit, Message: "stopped before it started", At: time.Now().UnixMilli()})
 }
 
-// Adopt implements worker.Runner. What runs was let in by an earlier life; Review looks at it again.
+// Adopt implements worker.Runner. What runs was let in by an earlier life; Review looks at it
+// again.
 func (g *Guard) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 	g.mu.Lock()
 	for i := range tasks {

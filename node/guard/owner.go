@@ -52,8 +52,8 @@ func NewOwner(cfg OwnerConfig) *Owner {
 // Roles are those that people gave a key.
 func (o *Owner) Roles(key taskstate.PeerID) []admission.Role { return o.cfg.Roles(key) }
 
-// Asks tells whose job a task is of, and whether that key signed it. An error is that the job is not
-// what somebody signed.
+// Asks tells whose job a task is of, and whether that key signed it. An error is that the job is
+// not what somebody signed.
 func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err error) {
 	err = o.memo.Check(l, o.cfg.Cluster(), o.cfg.Now(), o.cfg.Verify)
 	signed = err == nil || errors.Is(err, taskstate.ErrOrderExpired) // what runs is not stopped for that
@@ -77,9 +77,9 @@ func (o *Owner) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
 }
 
 // Settle gives a machine without a policy its first one, when it is known how it came into its
-// cluster, and with which roles. It says what a person should know of that. A machine of others that
-// has been a member for longer goes on as before until its owner decides; one whose file is gone
-// does not: it may have let in nobody.
+// cluster, and with which roles. It says what a person should know of that. A machine of others
+// that has been a member for longer goes on as before until its owner decides; one whose file is
+// gone does not: it may have let in nobody.
 func (o *Owner) Settle(resumed bool, roles []admission.Role) (warning string, err error) {
 	mine := allRoles(roles)
 	if o.Exists() {

@@ -50,8 +50,8 @@ func NewAsker(cfg AskerConfig) *Asker {
 // Seats are those who are asked.
 func (a *Asker) Seats() []taskstate.PeerID { return a.cfg.Seats() }
 
-// Of is what is remembered of a worker's incarnation, here and by the others. It fails if fewer than
-// a majority of the seats say anything, and takes no longer than patience.
+// Of is what is remembered of a worker's incarnation, here and by the others. It fails if fewer
+// than a majority of the seats say anything, and takes no longer than patience.
 func (a *Asker) Of(ctx context.Context, peer taskstate.PeerID, inc taskstate.Incarnation, c Comer) (Word, error) {
 	seats := a.Seats()
 	c.Seated = peer != a.cfg.Self && slices.Contains(seats, peer)

@@ -8,9 +8,9 @@
 // after those of the copy shows that it is one, so that this matters only where the copy was made
 // in that moment, too.
 //
-// A coordinator may have been away when a worker said something, so that it asks the others who hold
-// a seat before it welcomes one that comes back: see Inquiry. Their word is enough, as a coordinator's
-// is: each of them may become one.
+// A coordinator may have been away when a worker said something, so that it asks the others who
+// hold a seat before it welcomes one that comes back: see Inquiry. Their word is enough, as a
+// coordinator's is: each of them may become one.
 //
 // The package does not decide what follows from a journal that is behind; the worker does.
 package highwater

@@ -25,9 +25,10 @@ const (
 
 // Inquiry is a coordinator's question to all who hold a seat, what they remember of a worker that
 // comes back: it may have signed more than the coordinator heard, which may have been away then. It
-// was elected by a majority, and any two majorities share a seat: what a majority beside the worker's
-// own peer remembers is found. What that peer itself remembers may be as old as its journal: its seat
-// is not asked, and is one more to wait for if somebody else of the majority is away.
+// was elected by a majority, and any two majorities share a seat: what a majority beside the
+// worker's own peer remembers is found. What that peer itself remembers may be as old as its
+// journal: its seat is not asked, and is one more to wait for if somebody else of the majority is
+// away.
 //
 // It is pure; its owner asks, and looks again at the time of Next.
 type Inquiry struct {

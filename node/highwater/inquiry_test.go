@@ -138,8 +138,8 @@ func TestOneDeadVoterKeepsNoWorkerWaitingForLong(t *testing.T) {
 	})
 }
 
-// A voter that comes back while another one is away is welcomed by the third: with its own vote they
-// are a majority, and there is nobody else to ask.
+// A voter that comes back while another one is away is welcomed by the third: with its own vote
+// they are a majority, and there is nobody else to ask.
 func TestTheWorkersOwnSeatIsNotAskedAndNoneWaitsForItsWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net, all := board(t, 3, 7, 5)

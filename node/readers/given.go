@@ -9,8 +9,8 @@ import (
 )
 
 // Given knows the roles that people gave to peers, one after another from an admin that this
-// machine knew when it joined: the word of a coordinator alone gives none. It is safe for concurrent
-// use.
+// machine knew when it joined: the word of a coordinator alone gives none. It is safe for
+// concurrent use.
 type Given struct {
 	replica *ledger.Replica
 	roots   func() []string

@@ -94,8 +94,8 @@ func (r *Readers) Job(peer taskstate.PeerID, id taskstate.JobID) (may, known boo
 	return may || r.All(peer), known
 }
 
-// How long who asks for the output of a task waits until this peer's copy of the ledger has the job:
-// its task may have come here before.
+// How long who asks for the output of a task waits until this peer's copy of the ledger has the
+// job: its task may have come here before.
 const (
 	jobWait = 5 * time.Second
 	jobLook = 20 * time.Millisecond

@@ -82,8 +82,8 @@ func (a *Audience) told(ctx context.Context, job *taskstate.Job) (told map[tasks
 	return told, a.Lets(ctx, plain)
 }
 
-// runsTasks tells whether a member is one that tasks are given to. Where nothing is done that nobody
-// signed, a coordinator's word for that is not enough.
+// runsTasks tells whether a member is one that tasks are given to. Where nothing is done that
+// nobody signed, a coordinator's word for that is not enough.
 func (a *Audience) runsTasks(s *ledger.State, m ledger.Member) bool {
 	roles := m.Entry.Roles
 	if s.Settings().RequireOrders == ledger.On {
@@ -119,11 +119,12 @@ func known(key string, m ledger.Member, told bool) bool {
 	return told
 }
 
-// mayWithin is how long a peer that asks for secrets waits for this one to hear that it has the task.
+// mayWithin is how long a peer that asks for secrets waits for this one to hear that it has the
+// task.
 const mayWithin = 5 * time.Second
 
-// Grants implements Config.Grants: secrets are for the peer that the ledger gives the task to, if it
-// is a worker that fits the job.
+// Grants implements Config.Grants: secrets are for the peer that the ledger gives the task to, if
+// it is a worker that fits the job.
 func (a *Audience) Grants(ctx context.Context, peer taskstate.PeerID, q Request) (job *taskstate.Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mayWithin)
 	defer cancel()

@@ -23,8 +23,8 @@ const (
 // fewTries is how often it is asked again before it is told that the other peer is not ready.
 const fewTries = 4
 
-// Stage has the secrets of a job brought here, and then what else it needs, and returns at once. How
-// far they are is told to Config.Tell.
+// Stage has the secrets of a job brought here, and then what else it needs, and returns at once.
+// How far they are is told to Config.Tell.
 func (s *Secrets) Stage(job *taskstate.Job) {
 	if job.Secrets == nil {
 		s.cfg.Next(job)
@@ -56,8 +56,8 @@ func (s *Secrets) Run(ctx context.Context) error {
 	}
 }
 
-// bring has the secrets of one job come here, however often that has to be tried. What is wrong with
-// those that are here is told by its tasks.
+// bring has the secrets of one job come here, however often that has to be tried. What is wrong
+// with those that are here is told by its tasks.
 func (s *Secrets) bring(ctx context.Context, job *taskstate.Job) {
 	said, tries := "", 0
 	for wait := pauseFirst; ; wait = min(2*wait, pauseMost) {

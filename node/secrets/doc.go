@@ -1,5 +1,5 @@
-// Package secrets brings the secrets of jobs from whoever gave them to the tasks that read them, and
-// to nobody else.
+// Package secrets brings the secrets of jobs from whoever gave them to the tasks that read them,
+// and to nobody else.
 //
 //	values ──Seal──► Job.Secrets ──ledger──► Stage ─ sealed to this peer? ─ yes ─► here
 //	 (at the peer that is asked)                │ no                              ▲

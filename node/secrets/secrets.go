@@ -34,8 +34,8 @@ type Config struct {
 	// Readers are the recipients of the other peers that may run a job, as far as is known, those
 	// that are here first.
 	Readers func(context.Context, *taskstate.Job) []string
-	// Grants tells whether the ledger gives a task to a peer that may run it, and the task's job; an
-	// *Error is told to that peer.
+	// Grants tells whether the ledger gives a task to a peer that may run it, and the task's job;
+	// an *Error is told to that peer.
 	Grants func(ctx context.Context, peer taskstate.PeerID, q Request) (*taskstate.Job, error)
 	// Given is a task of the job that the ledger gives to this peer, and where it says so.
 	Given func(taskstate.JobID) (task taskstate.TaskID, index uint64, ok bool)
@@ -155,8 +155,8 @@ func (s *Secrets) own(ctx context.Context, job *taskstate.Job, b seal.Bundle) (*
 	return s.seal(ctx, job, b)
 }
 
-// open opens the secrets of a job, and holds what is in them against the job: bytes that were sealed
-// for one job are of no use in another.
+// open opens the secrets of a job, and holds what is in them against the job: bytes that were
+// sealed for one job are of no use in another.
 func (s *Secrets) open(job *taskstate.Job) (seal.Bundle, error) {
 	b, digest, err := s.cfg.Key.Open(job.Secrets.Sealed)
 	if errors.Is(err, seal.ErrNotForMe) {

@@ -13,5 +13,6 @@
 // An end is an end only if the command said so. Whatever else ends a stdin – the command was killed, its peer was restarted, or cannot be reached for
 // Patience – is an error for the task: it must not take a part for the whole.
 //
-// Who may read is asked of Config.May. Feeds joins it all for a peer: a stdin is for the peer that runs the task, by the ledger's word.
+// Who may read is asked of Config.May. Feeds joins it all for a peer: a stdin is for the peer that
+// runs the task, by the ledger's word.
 package stdin

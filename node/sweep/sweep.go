@@ -177,8 +177,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Over tells whether an attempt has ended here, and the ledger waits for nothing of it. One that was
-// given up may be being saved, and then still count.
+// Over tells whether an attempt has ended here, and the ledger waits for nothing of it. One that
+// was given up may be being saved, and then still count.
 func Over(replica *ledger.Replica, live func(taskstate.TaskID) (<-chan struct{}, int64, bool)) func(taskstate.TaskID) bool {
 	return func(id taskstate.TaskID) (over bool) {
 		if _, _, runs := live(id); runs {

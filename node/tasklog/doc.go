@@ -14,6 +14,6 @@
 // A task that left nothing has an empty file in place of its folder: its folder, and its output files, may be a later task's by then. What is read
 // counts only if the name still leads to the file it was read from.
 //
-// Who may read is asked of who serves it (May), with every request; the p2p gate lets admitted peers
-// in and nobody else.
+// Who may read is asked of who serves it (May), with every request; the p2p gate lets admitted
+// peers in and nobody else.
 package tasklog

@@ -27,8 +27,8 @@ func NewSecret() []byte {
 }
 
 // A secret is the seed of a key pair. The ledger has the public key, and whoever holds the secret
-// signs their own peer id with the other: nobody who passes that on, or decides about it, can let in
-// anybody else.
+// signs their own peer id with the other: nobody who passes that on, or decides about it, can let
+// in anybody else.
 
 // ticketDomain and proofDomain separate these uses from all others.
 const (

@@ -12,9 +12,9 @@
 //
 // # Bounds
 //
-// A file that has MaxSize bytes is put aside as PATH.1, that as PATH.2 and so on up to PATH.Keep; the
-// chain goes on from one to the next. MaxWaiting records wait for the disk. Of more, as when the
-// disk is full or read-only, only the number is kept: the first record that is written again is
+// A file that has MaxSize bytes is put aside as PATH.1, that as PATH.2 and so on up to PATH.Keep;
+// the chain goes on from one to the next. MaxWaiting records wait for the disk. Of more, as when
+// the disk is full or read-only, only the number is kept: the first record that is written again is
 // "lost" and says how many, and Config.Trouble hears what is wrong. Lines are not synced: after a
 // power cut the newest may be missing. A last line that was torn by that is cut off at the next
 // start.

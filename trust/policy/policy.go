@@ -76,8 +76,8 @@ type Claim struct {
 	Isolate   string              // what the job asks for
 }
 
-// ClaimOf is what a job says of itself: who signed it, or, of one that nobody signed, who is said to
-// have submitted it. Whether the signature is right is for others to look at.
+// ClaimOf is what a job says of itself: who signed it, or, of one that nobody signed, who is said
+// to have submitted it. Whether the signature is right is for others to look at.
 func ClaimOf(j *taskstate.Job) Claim {
 	c := Claim{By: j.Submitter, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate}
 	if j.Order != nil {

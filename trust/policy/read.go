@@ -29,8 +29,8 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Text) }
 
-// Read reads a policy's file. It is strict: what it does not know is an error, so that a slip of the
-// pen never lets more in than was meant.
+// Read reads a policy's file. It is strict: what it does not know is an error, so that a slip of
+// the pen never lets more in than was meant.
 func Read(text []byte) (p Policy, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a bug of the YAML library must not be one of ours

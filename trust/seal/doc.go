@@ -8,9 +8,9 @@
 //
 // What is sealed is a Bundle: the values, and what they are for. Anybody can put sealed bytes that
 // are not his into a job of his own, so whoever opens a bundle compares cluster, job and giver with
-// those of the job that it came with. The digest is that of the plain bundle, but for who gave it. It
-// tells whether two sealed ones say the same, and nothing of what they say, since a bundle begins with
-// random bytes.
+// those of the job that it came with. The digest is that of the plain bundle, but for who gave it.
+// It tells whether two sealed ones say the same, and nothing of what they say, since a bundle
+// begins with random bytes.
 //
 // The bytes are an age file (age-encryption.org/v1) with one X25519 stanza per recipient. A key is
 // never used for anything else. The package does not know jobs, peers or where keys come from.

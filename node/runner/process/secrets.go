@@ -30,8 +30,8 @@ type vault struct {
 	dir  string
 }
 
-// openVault finds a place for the secrets of the tasks in dir. It is always the same one, as long as
-// the machine is up: a later start finds what this one leaves.
+// openVault finds a place for the secrets of the tasks in dir. It is always the same one, as long
+// as the machine is up: a later start finds what this one leaves.
 func openVault(dir string) vault {
 	sum := sha256.Sum256([]byte(dir))
 	for _, base := range memoryFolders() {

@@ -68,8 +68,8 @@ func (u *users) of(who string) (*sandbox.User, error) {
 	return &sandbox.User{UID: uid, GID: uid}, nil
 }
 
-// free finds a number nobody has, beginning at the same on every peer: so tasks of one submitter may
-// share files of a disk that several peers have, and those of two submitters hardly ever.
+// free finds a number nobody has, beginning at the same on every peer: so tasks of one submitter
+// may share files of a disk that several peers have, and those of two submitters hardly ever.
 func (u *users) free(who string) (int, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(who))

@@ -8,9 +8,9 @@
 // be hidden and back into it what is to be seen, forks, and is thrown away. What a thread cannot be
 // kept from without its whole process – another user – is the fork's (Attr).
 //
-// Who is not root needs the right to mount for that, which a process has in a user namespace that it
-// was born in (Born). So the supervisor of a peer that root did not start is born in one, where only
-// its user has a name: files of others are shown as nobody's, and what they permit is as ever.
+// Who is not root needs the right to mount for that, which a process has in a user namespace that
+// it was born in (Born). So the supervisor of a peer that root did not start is born in one, where
+// only its user has a name: files of others are shown as nobody's, and what they permit is as ever.
 //
 // What holds here is found by trial (Try), never by asking for a version: containers, policies of a
 // distribution and limits on namespaces say no in more ways than can be listed. Where a Spec cannot

@@ -147,8 +147,8 @@ func (s *Spec) closeFiles() error {
 }
 
 // hideByRules allows everything but what is in hidden folders. Rules only ever allow, and for all
-// below, so what is beside the way to such a folder is allowed, name by name: who may make new names
-// there could not use them. So it is for ways on which the user may make none (Sealed).
+// below, so what is beside the way to such a folder is allowed, name by name: who may make new
+// names there could not use them. So it is for ways on which the user may make none (Sealed).
 func (s *Spec) hideByRules() error {
 	r, err := newRuleset(false)
 	if err != nil {

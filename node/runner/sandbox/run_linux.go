@@ -81,11 +81,12 @@ var idle workers
 
 const mostIdle = 8
 
-// stays tells whether what the thread entered does for the next one that is alike. Not so what holds
-// the thread to more than mounts.
+// stays tells whether what the thread entered does for the next one that is alike. Not so what
+// holds the thread to more than mounts.
 func (s *Spec) stays() bool { return s.Alike && !s.NoNet && !s.restricted() }
 
-// key tells the workers apart: what cannot be taken back, having no new privileges, and what is not.
+// key tells the workers apart: what cannot be taken back, having no new privileges, and what is
+// not.
 func (s *Spec) key() string {
 	key := strconv.FormatBool(s.NNP)
 	if !s.stays() {

@@ -15,9 +15,9 @@ import (
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks
 // all versions from oldestVersion to protocolVersion: the peer's hello names its newest, the
 // supervisor's welcome the one that is spoken, which is the newest both know. A hello and a welcome
-// look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut, Took and Held,
-// these two behind everything else and only if there is something to say, so that files of ends are
-// read as they were.
+// look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut,
+// Took and Held, these two behind everything else and only if there is something to say, so that
+// files of ends are read as they were.
 const (
 	protocolVersion = 2
 	oldestVersion   = 1

@@ -77,10 +77,10 @@ func (c *Client) flush() bool {
 	return c.writing || c.up != nil
 }
 
-// refuseNew reports tasks that the supervisor does not know how to run: with an empty stdin in place
-// of theirs they would do something else, and with nothing kept from them they could do more than
-// was agreed. What is kept from a task without having been demanded is not kept from it there, which
-// is said once. Called with c.mu held, which it gives up meanwhile.
+// refuseNew reports tasks that the supervisor does not know how to run: with an empty stdin in
+// place of theirs they would do something else, and with nothing kept from them they could do more
+// than was agreed. What is kept from a task without having been demanded is not kept from it there,
+// which is said once. Called with c.mu held, which it gives up meanwhile.
 func (c *Client) refuseNew() {
 	why := func(o order) error {
 		switch {

@@ -56,8 +56,8 @@ func endedChild() int {
 	return int(info[at])
 }
 
-// fromBelow tells whether a process of a task has connected: what it orders would be started without
-// what it is kept from itself. One that cannot be told any more counts as one.
+// fromBelow tells whether a process of a task has connected: what it orders would be started
+// without what it is kept from itself. One that cannot be told any more counts as one.
 func fromBelow(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

@@ -16,8 +16,9 @@ import (
 )
 
 // recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP HELD, padded
-// with blanks. A free line is blank. CAP is that of the task's output, below zero if the newest stays,
-// and HELD what the task is kept from; lines of 0.1 have neither, and its readers do not look so far.
+// with blanks. A free line is blank. CAP is that of the task's output, below zero if the newest
+// stays, and HELD what the task is kept from; lines of 0.1 have neither, and its readers do not
+// look so far.
 const recordSize = 192
 
 const runningFile = ".running"
