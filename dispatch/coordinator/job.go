@@ -427,3 +427,6 @@ type needs struct {
 
 // keepSpells is how many spells of waiting of one job are remembered: the newest.
 const keepSpells = 5
+
+// keepEnded is of how many jobs that are over the spells of waiting are remembered: the newest.
+const keepEnded = 500

@@ -24,6 +24,35 @@ type jobs struct {
 	schedules schedules
 	delayed   []*jobState // whose delay lasts
 	lookAgain time.Time   // when the first of the peers on which too much failed may have it again
+	past      pastWaits
+}
+
+// pastWaits are the spells of waiting of jobs that are over, of the newest keepEnded: somebody who
+// cancels what waits may ask afterwards why it did.
+type pastWaits struct {
+	of    map[taskstate.JobID][]Spell
+	order []taskstate.JobID
+}
+
+func (p *pastWaits) put(id taskstate.JobID, spells []Spell) {
+	if p.of == nil {
+		p.of = map[taskstate.JobID][]Spell{}
+	}
+	if len(p.order) >= keepEnded {
+		delete(p.of, p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
+	p.of[id], p.order = spells, append(p.order, id)
+}
+
+// take forgets the spells of a job and gives them: it goes on.
+func (p *pastWaits) take(id taskstate.JobID) []Spell {
+	spells, ok := p.of[id]
+	if ok {
+		delete(p.of, id)
+		p.order = slices.DeleteFunc(p.order, func(x taskstate.JobID) bool { return x == id })
+	}
+	return spells
 }
 
 func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }
@@ -41,7 +70,7 @@ func (js *jobs) some(pick func(*jobState) bool) (out []*jobState) {
 
 // addJob begins to drive a job. The caller fills its slots in and then enqueues it.
 func (js *jobs) addJob(job *taskstate.Job, index uint64) *jobState {
-	j := &jobState{id: job.ID, job: job, index: index}
+	j := &jobState{id: job.ID, job: job, index: index, waited: js.past.take(job.ID)}
 	if job.Type.Lasts() {
 		j.lasting = newLasting(j)
 		js.lasting = append(js.lasting, j)
@@ -54,6 +83,9 @@ func (js *jobs) addJob(job *taskstate.Job, index uint64) *jobState {
 func (js *jobs) endJob(j *jobState) {
 	if !j.over() {
 		return
+	}
+	if j.noteWaiting("", js.clock.Now()); len(j.waited) > 0 {
+		js.past.put(j.id, j.waited)
 	}
 	delete(js.all, j.id)
 	js.lasting = slices.DeleteFunc(js.lasting, func(x *jobState) bool { return x == j })

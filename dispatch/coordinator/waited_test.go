@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -55,5 +56,26 @@ func TestASpellOfWaitingLastsUntilAllCouldBePlaced(t *testing.T) {
 	j.noteWaiting("", time.Unix(3, 0))
 	if w := c.waited("j"); len(w) != 2 || w[1].Lasts || w[1].To != time.Unix(3, 0) {
 		t.Errorf("afterwards: %+v", w)
+	}
+}
+
+func TestWhyAJobWaitedIsKnownAfterItWasCancelledAndWhenItGoesOn(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	r.commands("member a", "hello a cpus=4", "submit j count=2 cpus=8")
+	r.apply(ledger.Command{Cancel: &ledger.Cancel{Job: "j"}})
+	w := r.core.Waited("j")
+	if len(w) == 0 || w[0].Reason == "" || w[len(w)-1].Lasts {
+		t.Fatalf("after its end: %+v", w)
+	}
+	r.retry("j", ledger.Slots{First: 1, N: 1})
+	if got := r.core.Waited("j"); len(got) < len(w) || got[0].Reason != w[0].Reason || got[0].From != w[0].From {
+		t.Errorf("when it goes on: %+v, before: %+v", got, w)
+	}
+	var p pastWaits
+	for i := range 3 * keepEnded {
+		p.put(taskstate.JobID(fmt.Sprint(i)), w)
+	}
+	if p.take("0") != nil || len(p.of) != keepEnded || len(p.order) != keepEnded || p.take(p.order[7]) == nil || len(p.order) != keepEnded-1 {
+		t.Errorf("of jobs that are over it keeps %d, %d", len(p.of), len(p.order))
 	}
 }

@@ -246,7 +246,7 @@ func (ex *explainer) inLine(h *holding, p *peerState) string {
 func (ex *explainer) waited(id taskstate.JobID) []Spell {
 	j := ex.jobs.of(id)
 	if j == nil {
-		return nil
+		return slices.Clone(ex.jobs.past.of[id])
 	}
 	out := slices.Clone(j.waited)
 	if n := len(out); n > 0 {

@@ -275,12 +275,16 @@ func (t *explainer) sums() string {
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
-// tellWaiting tells what the coordinator knows about why the job waited, and waits.
+// tellWaiting tells what the coordinator knows about why the job waited, and waits. Of one that is
+// over it is asked only if tasks were cancelled, maybe for that: others had room in the end.
 func (t *explainer) tellWaiting(ctx context.Context) {
-	if t.job.over {
+	if t.job.over && !t.job.cancelled {
 		return
 	}
 	f := t.view.AskCluster(ctx, t.id)
+	if f == nil && t.job.over {
+		return
+	}
 	if f == nil {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.view.Deciders.WhoIsMissing()})
 		return
@@ -291,6 +295,9 @@ func (t *explainer) tellWaiting(ctx context.Context) {
 			began = fmt.Sprintf("some tasks waited (for %s): ", stamp(w.To).Sub(stamp(w.From)))
 		}
 		t.add(w.From, api.Fact{Kind: "waiting", Reason: w.Reason, Text: began + w.Reason})
+	}
+	if t.job.over {
+		return
 	}
 	t.tellTroubles(f)
 	if f.Waiting != "" {

@@ -107,7 +107,7 @@ func (n *Names) Admitted() (out []ledger.Member) {
 
 // in puts names in place of ids in what a coordinator says for people.
 func (n *Names) in(f *calls.ClusterView) {
-	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
+	if f == nil || f.Waiting == "" && len(f.Whys) == 0 && len(f.Waited) == 0 {
 		return
 	}
 	var pairs []string
@@ -116,6 +116,9 @@ func (n *Names) in(f *calls.ClusterView) {
 	}
 	names := strings.NewReplacer(pairs...)
 	f.Waiting = names.Replace(f.Waiting)
+	for i := range f.Waited {
+		f.Waited[i].Reason = names.Replace(f.Waited[i].Reason)
+	}
 	for id, why := range f.Whys {
 		f.Whys[id] = names.Replace(why)
 	}
