@@ -3,6 +3,7 @@ package troubles
 import (
 	"fmt"
 	"log/slog"
+	"os"
 
 	"covey/node/api"
 	"covey/taskstate"
@@ -48,7 +49,11 @@ func (o Own) Exposed(why string) {
 	if why == "" {
 		return
 	}
-	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; run it as root, allow user namespaces to its user, or put its data folder where only root makes folders, as below /var/lib, and its kernel has Landlock"
+	remedy := "run it as root, allow user namespaces to its user, or put its data folder where only root makes folders, as below /var/lib, and its kernel has Landlock"
+	if os.Geteuid() == 0 {
+		remedy = "let it mount (CAP_SYS_ADMIN), or run it as a user that may make user namespaces"
+	}
+	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; " + remedy
 	o.Log.Warn(text)
 	o.hold(api.TroubleExposed, text)
 }

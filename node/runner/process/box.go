@@ -15,7 +15,7 @@ import (
 
 // Sandbox is what tasks are kept from here.
 type Sandbox struct {
-	Hide  []string // folders that tasks find empty, but for their own: the data folder
+	Hide  []string // folders that tasks find empty, but for their own: the data folder, and others
 	Show  []string // what they see of these all the same: the socket of the API
 	Users string   // the file that says which users were given to whom
 	Self  bool     // tasks run as this peer's user, also where they could have users of their own
@@ -52,7 +52,11 @@ func newBoxes(cfg Config) (*boxes, error) {
 			of[i] = realPath(p)
 		}
 	}
-	b.rules = !b.holds.Mounts && b.holds.Files && sandbox.Sealed(b.cfg.Hide)
+	if !b.holds.Mounts && b.holds.Files {
+		if hide := byRules(b.cfg.Hide, sandbox.Sealed); hide != nil {
+			b.rules, b.cfg.Hide = true, hide
+		}
+	}
 	dir := realPath(cfg.Dir)
 	b.real = func(home string) string {
 		if rel, err := filepath.Rel(cfg.Dir, home); err == nil {
@@ -65,6 +69,20 @@ func newBoxes(cfg Config) (*boxes, error) {
 		b.users, err = openUsers(b.cfg.Users)
 	}
 	return b, err
+}
+
+// byRules are those of the folders that rules can hide; nil if they cannot hide the data folder, which
+// is the first. What is in /dev/shm they never can, where everybody makes names.
+func byRules(hide []string, sealed func([]string) bool) (out []string) {
+	for i, h := range hide {
+		switch {
+		case sealed([]string{h}):
+			out = append(out, h)
+		case i == 0:
+			return nil
+		}
+	}
+	return out
 }
 
 // realPath is a path without links, as far as it exists.

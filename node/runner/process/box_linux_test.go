@@ -441,3 +441,18 @@ func TestATaskMayRunAsAUserOfTheMachine(t *testing.T) {
 		t.Errorf("%+v\n%s", end, h.said(task, "stderr"))
 	}
 }
+
+func TestRulesHideTheDataFolderAlsoWhereTheyCannotHideOthers(t *testing.T) {
+	inMemory := func(of []string) bool {
+		return !slices.ContainsFunc(of, func(p string) bool { return strings.HasPrefix(p, "/dev/shm/") })
+	}
+	for _, x := range []struct{ hide, want []string }{
+		{[]string{"/var/lib/covey", "/dev/shm/covey-secrets-1"}, []string{"/var/lib/covey"}},
+		{[]string{"/var/lib/covey", "/run/covey"}, []string{"/var/lib/covey", "/run/covey"}},
+		{[]string{"/dev/shm/data", "/run/covey"}, nil},
+	} {
+		if got := byRules(x.hide, inMemory); !slices.Equal(got, x.want) {
+			t.Errorf("of %v: %v, want %v", x.hide, got, x.want)
+		}
+	}
+}
