@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -61,8 +62,8 @@ kept.`,
 				return api.Errorf(api.Refused, "the audit log cannot be read here: %v; type this as the user that runs the peer, outside of tasks", err)
 			case err != nil:
 				return api.Errorf(api.Failed, "the audit log cannot be read: %v", err)
-			case a.Verdict.Records == 0:
-				return api.Errorf(api.NotFound, "no audit log in %s: no peer of this version was started there", c.data)
+			case a.Verdict.Records == 0 && a.Verdict.Broken == "":
+				return noAudit(c.data)
 			}
 			err = emit(c, nil, a, a.Audit, func(w io.Writer) {
 				if !verify {
@@ -78,6 +79,14 @@ kept.`,
 	cmd.Flags().StringVar(&from, "since", "", "only what happened in the last `DURATION`, as in 24h, or since a time: 15:04, '2006-01-02 15:04'")
 	cmd.Flags().BoolVar(&verify, "verify", false, "check that nothing was changed or removed, and list nothing")
 	return cmd
+}
+
+// noAudit says why there is nothing in the log: a peer that runs writes at its start.
+func noAudit(data string) error {
+	if _, err := os.Stat(filepath.Join(data, audit.FileName)); err == nil {
+		return api.Errorf(api.Failed, "the audit log in %s is empty, and a peer's never is: what was in it was removed", data)
+	}
+	return api.Errorf(api.NotFound, "no audit log in %s: no peer of this version was started there, or it was removed", data)
 }
 
 // verified says what checking the log showed.

@@ -43,6 +43,9 @@ func Read(path string, each func(Record) error) (v Verdict, err error) {
 			return v, err
 		}
 	}
+	if _, err := os.Stat(aside(path, Keep)); v.First > 1 && err != nil {
+		v.broke("it begins with record %d, and none before it went for lack of room", v.First)
+	}
 	return v, nil
 }
 
