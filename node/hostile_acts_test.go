@@ -207,7 +207,7 @@ func TestARevokedKeyOrdersNothingMore(t *testing.T) {
 }
 
 func believed(l *living, peer taskstate.PeerID) (roles []admission.Role) {
-	l.replica.Read(func(s *ledger.State) { roles = s.Chained(peer, l.roster.Roots()) })
+	l.replica.Read(func(s *ledger.State) { roles = s.Warrants().Chained(peer, l.roster.Roots()) })
 	return roles
 }
 

@@ -52,6 +52,15 @@ func (j *Job) OrderLasts() time.Duration {
 	return BatchOrder
 }
 
+// OrderedBy is the peer whose order the job is: whose key signed it, or, if none did, who is said to
+// have submitted it.
+func (j *Job) OrderedBy() PeerID {
+	if j.Order != nil {
+		return j.Order.By
+	}
+	return j.Submitter
+}
+
 // What is wrong with an order, for programs; the words come around it.
 var (
 	ErrNoOrder      = errors.New("nobody has signed it")

@@ -10,12 +10,12 @@ import "covey/taskstate"
 // and counts once: what is asked for again is Existed.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
-	s.chain.extend(&e, results, uint64(s.stamp), uint64(len(s.order)), uint64(len(s.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.finished.gone.ids)))
+	s.chain.extend(&e, results, uint64(s.stamp), uint64(len(s.book.order)), uint64(len(s.book.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.book.finished.gone.ids)))
 	return results
 }
 
 func (s *State) carryOut(e *Entry) []Result {
-	s.index, s.ending, s.finished.forgotten = e.Index, nil, nil
+	s.index, s.book.ending, s.book.finished.forgotten = e.Index, nil, nil
 	results := make([]Result, len(e.Commands))
 	if e.Epoch.Less(s.epoch) {
 		for i := range results {
@@ -29,22 +29,20 @@ func (s *State) carryOut(e *Entry) []Result {
 	s.stamp = max(s.stamp, e.Stamp)
 	for i := range e.Commands {
 		c := &e.Commands[i]
-		if r, over := s.judge(c); over {
+		if r, over := s.warrants.judge(c); over {
 			results[i] = r
 			continue
 		}
-		s.effects = effects{}
+		s.book.effects = effects{}
 		results[i] = s.apply(e, c)
-		if done := results[i].Refused; c.Act != nil && (done == CodeNone || done == CodePartly) {
-			s.spent.Add(c.Act, s.stamp)
-		}
-		s.effects.into(&results[i])
+		s.warrants.spend(c, &results[i])
+		s.book.effects.into(&results[i])
 		if id := c.member(); id != "" && results[i].Refused == CodeNone && !results[i].Existed {
 			m, _ := s.Member(id)
 			results[i].Member = &m
 		}
 	}
-	s.forget()
+	s.book.forget()
 	return results
 }
 
@@ -70,15 +68,15 @@ func (c *Command) member() taskstate.PeerID {
 func (s *State) apply(e *Entry, c *Command) Result {
 	switch {
 	case c.Settle != nil:
-		return s.settle(c.Settle)
+		return s.book.settle(c.Settle)
 	case c.Assign != nil:
-		return s.assign(c.Assign)
+		return s.book.assign(c.Assign, s.roster.members[c.Assign.Peer])
 	case c.Supersede != nil:
-		return s.supersede(c.Supersede)
+		return s.book.supersede(c.Supersede)
 	case c.Submit != nil:
-		return s.submit(c.Submit)
+		return s.book.submit(c.Submit, &s.warrants)
 	case c.Cancel != nil:
-		return s.cancel(c.Cancel)
+		return s.book.cancel(c.Cancel)
 	case c.Register != nil:
 		r, gone := s.roster.register(c.Register, s.stamp)
 		return s.lost(c.Register.Peer, r, gone)
@@ -105,15 +103,15 @@ func (s *State) apply(e *Entry, c *Command) Result {
 func (s *State) applyLasting(c *Command) Result {
 	switch {
 	case c.Renew != nil:
-		return s.renew(c.Renew)
+		return s.book.renew(c.Renew, &s.warrants)
 	case c.Retire != nil:
-		return s.retire(c.Retire)
+		return s.book.retire(c.Retire)
 	case c.Grow != nil:
-		return s.grow(c.Grow)
+		return s.book.grow(c.Grow)
 	case c.Update != nil:
-		return s.update(c.Update)
+		return s.book.update(c.Update, &s.warrants)
 	case c.Rollout != nil:
-		return s.rollout(c.Rollout)
+		return s.book.rollout(c.Rollout)
 	case c.Avail != nil:
 		return s.roster.avail(c.Avail, s.stamp)
 	case c.Label != nil:
@@ -121,11 +119,11 @@ func (s *State) applyLasting(c *Command) Result {
 	case c.Set != nil:
 		return s.settings.set(c.Set)
 	case c.Skip != nil:
-		return s.skip(c.Skip)
+		return s.book.skip(c.Skip)
 	case c.Pin != nil:
-		return s.pin(c.Pin)
+		return s.book.pin(c.Pin)
 	case c.Kept != nil:
-		return s.kept(c.Kept)
+		return s.book.kept(c.Kept)
 	case c.Reads != nil:
 		return s.roster.reads(c.Reads)
 	}

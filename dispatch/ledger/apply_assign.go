@@ -6,10 +6,10 @@ import (
 	"covey/taskstate"
 )
 
-func (s *State) assign(a *Assign) Result {
-	j, ok := s.jobs[a.Job]
+// assign gives slots to a peer, which is a member, or not.
+func (b *book) assign(a *Assign, m *Member) Result {
+	j, ok := b.jobs[a.Job]
 	code := CodeNone
-	m := s.roster.members[a.Peer]
 	switch {
 	case !ok || m == nil || !m.In() || m.Left || m.Incarnation != a.Incarnation:
 		code = CodeUnknown
@@ -25,7 +25,7 @@ func (s *State) assign(a *Assign) Result {
 	if code != CodeNone {
 		return Result{Refused: code, Slots: a.Slots}
 	}
-	id := s.owners.id(a.Peer, a.Incarnation)
+	id := b.owners.id(a.Peer, a.Incarnation)
 	wanted, refused := a.Slots, []Slots(nil)
 	if j.long != nil {
 		wanted, refused = j.slots.assignable(a)
@@ -35,7 +35,7 @@ func (s *State) assign(a *Assign) Result {
 		refused = j.slots.pending.remove(want, func(first, n int) {
 			for i := first; i < first+n; i++ {
 				c, ch := j.slots.at(i)
-				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, kind: kindOpen}
+				*c = cell{index: b.head.index, assigned: b.head.stamp, owner: id, attempt: attempt, kind: kindOpen}
 				ch.open++
 			}
 			j.slots.begun(first, n)
@@ -71,20 +71,20 @@ func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 	return wanted, refused
 }
 
-func (s *State) settle(c *Settle) Result {
-	id, known := s.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
+func (b *book) settle(c *Settle) Result {
+	id, known := b.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
 	var refused, overtaken []taskstate.TaskID
 	var j *JobRecord
 	for i := range c.Statuses {
 		st := &c.Statuses[i]
 		if j == nil || j.job.ID != st.Task.Job {
-			j = s.jobs[st.Task.Job]
+			j = b.jobs[st.Task.Job]
 		}
 		if j == nil || !known {
 			refused = append(refused, st.Task)
 			continue
 		}
-		ok, gone := j.settle(id, st, s.turn())
+		ok, gone := j.settle(id, st, b.turn())
 		if !ok {
 			refused = append(refused, st.Task)
 			continue
@@ -93,7 +93,7 @@ func (s *State) settle(c *Settle) Result {
 			overtaken = append(overtaken, *gone)
 		}
 		if j.slots.counts.Pending+j.slots.counts.Open == 0 || j.job.MaxFails > 0 {
-			s.close(j)
+			b.close(j)
 		}
 	}
 	if len(refused) > 0 {

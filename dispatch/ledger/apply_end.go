@@ -67,8 +67,8 @@ func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
 	return int(c.attempt)
 }
 
-func (s *State) supersede(c *Supersede) Result {
-	j, ok := s.jobs[c.Task.Job]
+func (b *book) supersede(c *Supersede) Result {
+	j, ok := b.jobs[c.Task.Job]
 	if !ok || c.Task.Slot < 1 || c.Task.Slot > j.slots.count {
 		return Result{Refused: CodeUnknown}
 	}
@@ -77,24 +77,24 @@ func (s *State) supersede(c *Supersede) Result {
 	} else if st != taskstate.Known {
 		return Result{Refused: CodeUnknown}
 	}
-	s.giveUp(j, c.Task.Slot, c.Reason, c.Again, c.Status)
+	b.giveUp(j, c.Task.Slot, c.Reason, c.Again, c.Status)
 	return Result{}
 }
 
 // giveUp ends the open attempt of a slot without its worker. A slot of a cancelled job, or one that
 // was retired, gets no new attempt; one that was leaving for another attempt does, unless its job
 // must not run twice.
-func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
+func (b *book) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
 	c, ch := j.slots.at(n)
 	x := j.slots.extrasOf(n)
 	if end != nil && (again || !isEnd(end.State)) {
 		end = nil
 	}
 	if !j.cancelled && !x.Retired && (again || x.Leaving && !j.job.Unreachable.Wait) {
-		j.another(n, c, ch, why, end, s.turn())
+		j.another(n, c, ch, why, end, b.turn())
 		return
 	}
-	st := taskstate.Status{State: taskstate.Orphaned, At: s.stamp, Exit: taskstate.NoExit, Reason: why}
+	st := taskstate.Status{State: taskstate.Orphaned, At: b.head.stamp, Exit: taskstate.NoExit, Reason: why}
 	switch {
 	case end != nil:
 		st = *end
@@ -104,41 +104,41 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.Reason, taskstate.ReasonRetired)
 	}
 	j.slots.finish(n, c, ch, &st)
-	s.close(j)
+	b.close(j)
 }
 
 // giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here
 // if its job must not run twice.
-func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
-	for _, j := range s.order {
+func (b *book) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
+	for _, j := range b.order {
 		for n := range j.slots.openOf(peer) {
-			s.giveUp(j, n, why, !j.job.Unreachable.Wait, nil)
+			b.giveUp(j, n, why, !j.job.Unreachable.Wait, nil)
 		}
 	}
 }
 
 // close ends the job if it is done, and cuts it short if too much of it failed. What waits for it
 // goes on, or is cut, too.
-func (s *State) close(j *JobRecord) {
+func (b *book) close(j *JobRecord) {
 	if j.over {
 		return
 	}
 	if !j.done() {
 		if most, failed := j.job.MaxFails, j.slots.counts.Failed+j.slots.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
-			s.cancelAfter(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
+			b.cancelAfter(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
 		}
 		return
 	}
-	j.over, j.ended = true, s.stamp
+	j.over, j.ended = true, b.head.stamp
 	j.slots.pending = nil
 	j.slots.tidyKinds()
 	j.slots.saved.tidy()
 	j.weight = j.estimateBytes()
-	s.finished.add(j)
-	s.ending = append(s.ending, j.job.ID)
-	s.names.free(j)
-	s.waiters.remove(j)
-	s.proceed(j)
+	b.finished.add(j)
+	b.ending = append(b.ending, j.job.ID)
+	b.names.free(j)
+	b.waiters.remove(j)
+	b.proceed(j)
 }
 
 func plural(n int) string {
@@ -167,41 +167,41 @@ func (j *JobRecord) done() bool {
 
 // follow puts a new job behind those it comes after: it waits for the ones that go on, and is cut
 // at once if one has ended otherwise than complete.
-func (s *State) follow(j *JobRecord) {
+func (b *book) follow(j *JobRecord) {
 	for _, id := range j.job.After {
-		before := s.jobs[id]
+		before := b.jobs[id]
 		switch {
 		case before.over && before.State() != taskstate.Complete:
-			s.cancelAfter(j, taskstate.ReasonAfter, before.endSummary())
+			b.cancelAfter(j, taskstate.ReasonAfter, before.endSummary())
 			return
 		case !before.over && !slices.Contains(j.blocked, id):
 			j.blocked = append(j.blocked, id)
-			s.waiters[id] = append(s.waiters[id], j)
+			b.waiters[id] = append(b.waiters[id], j)
 		}
 	}
 }
 
 // proceed tells those who wait for a job that it is over.
-func (s *State) proceed(j *JobRecord) {
+func (b *book) proceed(j *JobRecord) {
 	id := j.job.ID
 	complete := j.State() == taskstate.Complete
-	for _, w := range s.waiters.pop(id) {
+	for _, w := range b.waiters.pop(id) {
 		w.blocked = slices.DeleteFunc(w.blocked, func(x taskstate.JobID) bool { return x == id })
 		switch {
 		case w.cancelled:
 		case !complete:
-			s.cancelAfter(w, taskstate.ReasonAfter, j.endSummary())
+			b.cancelAfter(w, taskstate.ReasonAfter, j.endSummary())
 		case len(w.blocked) == 0:
 			w.blocked = nil
-			s.effects.released = append(s.effects.released, w.job.ID)
+			b.effects.released = append(b.effects.released, w.job.ID)
 		}
 	}
 }
 
 // cancelAfter cancels a job as a consequence of something else.
-func (s *State) cancelAfter(j *JobRecord, why taskstate.Reason, message string) {
-	s.effects.cut = append(s.effects.cut, j.job.ID)
-	s.stop(j, why, message)
+func (b *book) cancelAfter(j *JobRecord, why taskstate.Reason, message string) {
+	b.effects.cut = append(b.effects.cut, j.job.ID)
+	b.stop(j, why, message)
 }
 
 // endSummary says how the job ended, for the jobs that waited for it.
@@ -221,10 +221,10 @@ func (j *JobRecord) endSummary() string {
 	return "after: job " + name + " " + how
 }
 
-func (s *State) pin(c *Pin) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) pin(c *Pin) Result {
+	j, ok := b.jobs[c.Job]
 	pins := 0
-	for _, x := range s.order {
+	for _, x := range b.order {
 		if x.pinned {
 			pins++
 		}
@@ -244,21 +244,21 @@ func (s *State) pin(c *Pin) Result {
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
 // first. Those that are pinned go last, and only because all together are too heavy; one whose files
 // a job takes that is not over stays.
-func (s *State) forget() {
+func (b *book) forget() {
 	for {
-		j := s.finished.drop(s.settings, s.stamp)
+		j := b.finished.drop(b.head.settings, b.head.stamp)
 		if j == nil {
 			return
 		}
-		delete(s.jobs, j.job.ID)
-		i := slices.Index(s.order, j)
-		s.order = append(s.order[:i], s.order[i+1:]...)
+		delete(b.jobs, j.job.ID)
+		i := slices.Index(b.order, j)
+		b.order = append(b.order[:i], b.order[i+1:]...)
 	}
 }
 
 // stop cancels a job: why is ReasonNone if somebody asked.
-func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
-	j.cancelled, j.why, j.reason, j.at = true, why, message, s.stamp
+func (b *book) stop(j *JobRecord, why taskstate.Reason, message string) {
+	j.cancelled, j.why, j.reason, j.at = true, why, message, b.head.stamp
 	j.slots.counts.Shutdown += j.slots.counts.Pending // no cell is made for them: their end follows from the cancel
 	j.slots.counts.Pending = 0
 	j.slots.pending = nil
@@ -267,7 +267,7 @@ func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
 			j.slots.putExtras(int(n), slotExtras{Version: x.Version, Pin: x.Pin})
 		}
 	}
-	s.names.free(j)
-	s.waiters.remove(j)
-	s.close(j)
+	b.names.free(j)
+	b.waiters.remove(j)
+	b.close(j)
 }

@@ -26,11 +26,7 @@ func (s *State) found(f *Found) Result {
 	}
 	if s.cluster != "" {
 		s.began = s.index // from a copy which may lack the last decisions of the generation before
-		for _, j := range s.order {
-			if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
-				j.slots.raise()
-			}
-		}
+		s.book.raise()
 	}
 	s.cluster, s.generation, s.open = f.Cluster, f.Generation, f.Open
 	if f.RequireOrders {
@@ -144,9 +140,9 @@ func (s *State) remove(c *Remove) Result {
 			i.Revoked = true
 		}
 	}
-	for j := range s.OrderedBy(c.Peer) {
+	for j := range s.warrants.OrderedBy(c.Peer) {
 		if !j.cancelled {
-			s.cancelAfter(j, taskstate.ReasonNone, "the key of "+c.Peer+", which ordered it, was revoked")
+			s.book.cancelAfter(j, taskstate.ReasonNone, "the key of "+c.Peer+", which ordered it, was revoked")
 		}
 	}
 	return r
@@ -155,7 +151,7 @@ func (s *State) remove(c *Remove) Result {
 // lost gives up what a peer had that is gone, or is not the one it was.
 func (s *State) lost(peer taskstate.PeerID, r Result, gone bool) Result {
 	if gone {
-		s.giveUpAll(peer, taskstate.ReasonInterrupted)
+		s.book.giveUpAll(peer, taskstate.ReasonInterrupted)
 	}
 	return r
 }

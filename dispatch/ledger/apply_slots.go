@@ -7,31 +7,31 @@ import (
 )
 
 // renewable tells whether a job's slots can be renewed at all.
-func (s *State) renewable(j *JobRecord, c *Renew) Result {
+func (b *book) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
 	switch {
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
-	case s.void(j):
+	case w.void(j):
 		return Result{Refused: CodeForbidden, Job: j.job.ID}
 	case j.cancelled && (j.Lasts() || !j.over):
 		return Result{Refused: CodeOver}
-	case j.long.unknown(c.Seen, s.index):
+	case j.long.unknown(c.Seen, b.head.index):
 		return Result{Refused: CodeConflict}
 	case j.long != nil && j.JobOf(c.Version) == nil:
 		return Result{Refused: CodeUnknown}
 	}
-	if old := s.names[j.job.Name]; j.over && j.unique() && old != nil {
+	if old := b.names.holder(j); j.over && old != nil {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
 	return Result{}
 }
 
-func (s *State) renew(c *Renew) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) renew(c *Renew, w *Warrants) Result {
+	j, ok := b.jobs[c.Job]
 	if !ok {
 		return Result{Refused: CodeUnknown}
 	}
-	if r := s.renewable(j, c); r.Refused != CodeNone {
+	if r := b.renewable(j, c, w); r.Refused != CodeNone {
 		return r
 	}
 	var slots []int
@@ -50,16 +50,16 @@ func (s *State) renew(c *Renew) Result {
 	if !found {
 		return r
 	}
-	j.long.moves(s.index)
+	j.long.moves(b.head.index)
 	over := j.over
 	if j.cancelled {
-		s.lift(j)
+		b.lift(j)
 	}
 	var waiting runs // put among the others at once: one by one, scattered slots would cost the square of their number
 	slices.Sort(slots)
 	var leaving []int
 	for _, n := range slots {
-		if attempt, again := j.renewSlot(n, c, s.turn()); again {
+		if attempt, again := j.renewSlot(n, c, b.turn()); again {
 			waiting.add(Slots{First: n, N: 1, Attempt: attempt})
 		} else if j.slots.get(n).kind == kindOpen {
 			leaving = append(leaving, n)
@@ -69,7 +69,7 @@ func (s *State) renew(c *Renew) Result {
 	if j.job.MaxFails > 0 {
 		j.forgiven = j.slots.counts.Failed + j.slots.counts.Rejected
 	}
-	s.reopen(j)
+	b.reopen(j)
 	if len(j.slots.kinds.list) > 1024+2*j.slots.count {
 		j.slots.tidyKinds()
 		j.slots.saved.tidy()
@@ -116,9 +116,9 @@ func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool)
 
 // lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that
 // nobody has heard of as cut off.
-func (s *State) lift(j *JobRecord) {
+func (b *book) lift(j *JobRecord) {
 	j.cancelled, j.why, j.reason, j.at = false, "", "", 0
-	s.finished.reopen(j)
+	b.finished.reopen(j)
 	top, any := j.slots.first, false
 	for n := 1; n <= j.slots.count; n++ {
 		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).Retired {
@@ -128,7 +128,7 @@ func (s *State) lift(j *JobRecord) {
 	if any {
 		j.slots.first = top + 1
 	}
-	if s.generation > 1 {
+	if b.head.generation > 1 {
 		j.slots.raise()
 	}
 	for n := 1; n <= j.slots.count; n++ {
@@ -136,27 +136,25 @@ func (s *State) lift(j *JobRecord) {
 			j.slots.pending.add(Slots{First: n, N: 1, Attempt: j.slots.attempt(c)})
 			j.slots.counts.Pending++
 			j.slots.counts.Shutdown--
-			s.effects.waits(j, n, j.slots.attempt(c), j.slots.extrasOf(n))
+			b.effects.waits(j, n, j.slots.attempt(c), j.slots.extrasOf(n))
 		}
 	}
 }
 
 // reopen has a job go on that was over, if something of it waits again.
-func (s *State) reopen(j *JobRecord) {
+func (b *book) reopen(j *JobRecord) {
 	if j.done() {
-		s.close(j)
+		b.close(j)
 		return
 	}
 	if j.over {
-		s.finished.reopen(j)
+		b.finished.reopen(j)
 	}
-	if j.unique() {
-		s.names[j.job.Name] = j
-	}
+	b.names.take(j)
 }
 
-func (s *State) retire(c *Retire) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) retire(c *Retire) Result {
+	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -164,19 +162,19 @@ func (s *State) retire(c *Retire) Result {
 		return Result{Refused: CodeOver}
 	case len(c.Slots) == 0:
 		return Result{Refused: CodeInvalid}
-	case j.long.unknown(c.Seen, s.index):
+	case j.long.unknown(c.Seen, b.head.index):
 		return Result{Refused: CodeConflict}
 	}
 	var slots []int
 	r := j.slots.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
-		if attempt != 0 && attempt != j.slots.attempt(was) || !j.retireSlot(n, was, c.Reason, s.turn()) {
+		if attempt != 0 && attempt != j.slots.attempt(was) || !j.retireSlot(n, was, c.Reason, b.turn()) {
 			return false
 		}
 		slots = append(slots, n)
 		return true
 	})
-	s.close(j)
+	b.close(j)
 	if len(slots) > 0 {
 		r.Now = j.outline(slots...)
 	}
@@ -208,8 +206,8 @@ func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bo
 	return true
 }
 
-func (s *State) grow(c *Grow) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) grow(c *Grow) Result {
+	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -217,7 +215,7 @@ func (s *State) grow(c *Grow) Result {
 		return Result{Refused: CodeInvalid}
 	case j.over || j.cancelled:
 		return Result{Refused: CodeOver}
-	case j.long.unknown(c.Seen, s.index):
+	case j.long.unknown(c.Seen, b.head.index):
 		return Result{Refused: CodeConflict}
 	case j.JobOf(c.Version) == nil:
 		return Result{Refused: CodeUnknown}
@@ -231,14 +229,14 @@ func (s *State) grow(c *Grow) Result {
 		x.Version = uint32(j.job.Version)
 	}
 	for range c.N {
-		j.add(x, s.turn())
+		j.add(x, b.turn())
 	}
 	var pinned []int
 	for _, p := range c.Peers {
 		if _, has := j.long.pins[p]; !has && p != "" {
 			x.Pin = p
 			j.long.pins[p] = j.slots.count + 1
-			j.add(x, s.turn())
+			j.add(x, b.turn())
 			pinned = append(pinned, j.slots.count)
 		}
 	}

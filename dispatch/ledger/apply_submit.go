@@ -1,103 +1,60 @@
 package ledger
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"errors"
 	"slices"
-
-	"covey/p2p/admission"
 
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
-func (s *State) submit(c *Submit) Result {
+func (b *book) submit(c *Submit, w *Warrants) Result {
 	job := &c.Job
-	if old, ok := s.jobs[job.ID]; ok {
+	if old, ok := b.jobs[job.ID]; ok {
 		if old.submittedAs(job) {
 			return Result{Existed: true}
 		}
 		return Result{Existed: true, Refused: CodeConflict}
 	}
-	if s.finished.gone.have(job.ID) {
+	if b.finished.gone.have(job.ID) {
 		return Result{Existed: true, Refused: CodeOver}
 	}
 	if !submittable(job) {
 		return Result{Refused: CodeInvalid}
 	}
-	if code := s.ordered(job); code != CodeNone {
+	if code := w.ordered(job); code != CodeNone {
 		return Result{Refused: code}
 	}
-	if r := s.wellPlaced(job); r.Refused != CodeNone {
+	if r := b.wellPlaced(job); r.Refused != CodeNone {
 		return r
 	}
-	if run := s.RunBeside(job.Origin); run != nil {
-		parent := s.jobs[job.Origin.Job]
-		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: s.stamp})
+	if run := b.runBeside(job.Origin); run != nil {
+		parent := b.jobs[job.Origin.Job]
+		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: b.head.stamp})
 		return Result{Job: run.job.ID, Skipped: true}
 	}
 	kept := *job
 	if kept.Type.Lasts() {
 		kept.Version = 1
 	}
-	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
-	if first := c.FirstAttempt(s.generation); first > 1 {
+	j := newJobRecord(&kept, b.head.index, b.head.stamp, &b.owners)
+	if first := c.FirstAttempt(b.head.generation); first > 1 {
 		j.slots.first = uint32(first)
 	}
-	j.by, j.epoch = s.coordinator, s.epoch
+	j.by, j.epoch = b.head.coordinator, b.head.epoch
 	if j.slots.count > 0 {
 		j.slots.pending = runs{{First: 1, N: j.slots.count, Attempt: j.slots.attempt(cell{})}}
 		j.slots.counts.Pending = j.slots.count
 	}
-	s.jobs[job.ID] = j
-	s.order = append(s.order, j)
-	s.finished.needed.count(j.job, 1)
-	if j.unique() {
-		s.names[kept.Name] = j
-	}
+	b.jobs[job.ID] = j
+	b.order = append(b.order, j)
+	b.finished.needed.count(j.job, 1)
+	b.names.take(j)
 	if o := kept.Origin; o != nil {
-		s.jobs[o.Job].starts.Last = o.At
+		b.jobs[o.Job].starts.Last = o.At
 	}
-	s.follow(j)
+	b.follow(j)
 	return Result{Now: j.outline()}
-}
-
-// CheckOrder tells why a job is not believed to be what somebody asks for now, whoever that is. One
-// that nobody signed is taken for as long as orders are not required; a bad order never is.
-func (s *State) CheckOrder(job *taskstate.Job) error {
-	if job.Order == nil && s.settings.RequireOrders != On {
-		return nil
-	}
-	verify := s.verify
-	if verify == nil {
-		verify = func(string, []byte, []byte) error { return nil }
-	}
-	return taskstate.CheckOrder(job, s.cluster, s.stamp, verify)
-}
-
-// ordered tells why a job is not believed to be asked for, by somebody who may.
-func (s *State) ordered(job *taskstate.Job) Code {
-	switch err := s.CheckOrder(job); {
-	case errors.Is(err, taskstate.ErrOrderExpired):
-		return CodeLate
-	case err != nil:
-		return CodeUnsigned
-	}
-	o := job.Order
-	if o == nil {
-		return CodeNone
-	}
-	if o.Starts != nil { // its submitter was looked at when the schedule was accepted
-		if parent := s.jobs[job.Origin.Job]; parent != nil && !bytes.Equal(parent.job.Order.Digest(), o.Digest()) {
-			return CodeUnsigned
-		}
-		return CodeNone
-	}
-	if by := s.roster.members[o.By]; by == nil || !by.In() || !by.Entry.Has(admission.Submit) {
-		return CodeForbidden
-	}
-	return CodeNone
 }
 
 func submittable(job *taskstate.Job) bool {
@@ -115,12 +72,12 @@ func submittable(job *taskstate.Job) bool {
 }
 
 // wellPlaced looks at a job among the others: its name, what it comes after, what started it.
-func (s *State) wellPlaced(job *taskstate.Job) Result {
-	if old := s.names[job.Name]; old != nil && (job.Type.Lasts() || job.Schedule != nil) {
+func (b *book) wellPlaced(job *taskstate.Job) Result {
+	if old := b.names[job.Name]; old != nil && (job.Type.Lasts() || job.Schedule != nil) {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
 	for _, id := range job.After {
-		if s.jobs[id] == nil {
+		if b.jobs[id] == nil {
 			return Result{Refused: CodeUnknown, Missing: id}
 		}
 	}
@@ -128,7 +85,7 @@ func (s *State) wellPlaced(job *taskstate.Job) Result {
 	if o == nil {
 		return Result{}
 	}
-	switch parent := s.jobs[o.Job]; {
+	switch parent := b.jobs[o.Job]; {
 	case parent == nil:
 		return Result{Refused: CodeUnknown, Missing: o.Job}
 	case !parent.Scheduled():
@@ -140,9 +97,6 @@ func (s *State) wellPlaced(job *taskstate.Job) Result {
 	}
 	return Result{}
 }
-
-// unique tells whether the job's name is its own as long as it goes on.
-func (j *JobRecord) unique() bool { return j.job.Name != "" && (j.Lasts() || j.Scheduled()) }
 
 func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
 	j := &JobRecord{
@@ -180,8 +134,8 @@ func jobDigest(job *taskstate.Job) []byte {
 	return sum[:]
 }
 
-func (s *State) cancel(c *Cancel) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) cancel(c *Cancel) Result {
+	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -190,12 +144,12 @@ func (s *State) cancel(c *Cancel) Result {
 	case j.over:
 		return Result{Refused: CodeOver}
 	}
-	s.stop(j, taskstate.ReasonNone, c.Reason)
+	b.stop(j, taskstate.ReasonNone, c.Reason)
 	return Result{}
 }
 
-func (s *State) skip(c *Skip) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) skip(c *Skip) Result {
+	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -206,18 +160,16 @@ func (s *State) skip(c *Skip) Result {
 	case c.At <= j.starts.closed():
 		return Result{Existed: true}
 	}
-	j.starts.skip(Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
+	j.starts.skip(Skipped{At: c.At, Run: c.Run, Stamp: b.head.stamp})
 	return Result{}
 }
 
-// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows
-// none; the schedule is known. The coordinator looks before it decides, but somebody may have had
-// an older one tried again, or started one, since: Submit looks again.
-func (s *State) RunBeside(o *taskstate.Origin) *JobRecord {
-	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
+// runBeside is State.RunBeside.
+func (b *book) runBeside(o *taskstate.Origin) *JobRecord {
+	if o == nil || b.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
 		return nil
 	}
-	for _, j := range slices.Backward(s.order) {
+	for _, j := range slices.Backward(b.order) {
 		if x := j.job.Origin; x != nil && x.Job == o.Job && !j.over {
 			return j
 		}

@@ -8,8 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-func (s *State) update(c *Update) Result {
-	j, ok := s.jobs[c.Job.ID]
+func (b *book) update(c *Update, w *Warrants) Result {
+	j, ok := b.jobs[c.Job.ID]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -33,7 +33,7 @@ func (s *State) update(c *Update) Result {
 	case !spec.Order.Next(j.job.Order): // somebody else's came in between
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
-	if code := s.ordered(&spec); code != CodeNone {
+	if code := w.ordered(&spec); code != CodeNone {
 		return Result{Refused: code, Version: j.job.Version}
 	}
 	if j.origin == nil {
@@ -44,33 +44,31 @@ func (s *State) update(c *Update) Result {
 		return j.wants(nil)
 	}
 	if !j.Lasts() {
-		j.starts.Since = s.stamp
+		j.starts.Since = b.head.stamp
 	} else {
-		j.long.revised = s.index
+		j.long.revised = b.head.index
 	}
 	var same []int
-	s.finished.needed.count(j.job, -1)
+	b.finished.needed.count(j.job, -1)
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
-		same = j.newVersion(spec, s.stamp)
+		same = j.turnTo(spec, j.long.goodBefore(j.job.Version), RolloutRecord{State: Updating, Since: b.head.stamp, Began: b.head.stamp})
 	} else {
 		j.adopt(&spec)
 	}
-	s.finished.needed.count(j.job, 1)
-	s.close(j) // with a lower count, nothing may be left to run
+	b.finished.needed.count(j.job, 1)
+	b.close(j) // with a lower count, nothing may be left to run
 	return j.wants(same)
 }
 
-// newVersion begins a rollout. The version to roll back to is the one before, unless that never got
-// so far: then it is the one before it.
-func (j *JobRecord) newVersion(spec taskstate.Job, stamp int64) (same []int) {
-	if !j.long.rollout.State.forward() || j.long.previous == 0 {
-		j.long.previous = j.job.Version
-	}
+// turnTo makes a spec the wanted one, under a new number, and begins a rollout of it. The slots of
+// versions that are listed do what it wants already.
+func (j *JobRecord) turnTo(spec taskstate.Job, back int, r RolloutRecord) (same []int) {
 	spec.Version = j.job.Version + 1
 	j.adopt(&spec)
-	same = j.relabel()
-	j.long.rollout = RolloutRecord{State: Updating, Since: stamp, Began: stamp}
-	j.tidyVersions()
+	same = j.long.like(&spec)
+	j.slots.relabel(same, spec.Version)
+	j.long.previous, j.long.rollout = back, r
+	j.long.tidy(spec.Version, &j.slots)
 	return same
 }
 
@@ -92,40 +90,49 @@ func (j *JobRecord) adopt(spec *taskstate.Job) {
 	}
 }
 
-// relabel counts slots that do already what the wanted version wants as slots of that version:
-// after a way back, for instance.
-func (j *JobRecord) relabel() []int {
-	same := map[int]bool{}
-	for v, spec := range j.long.versions {
-		if v != j.job.Version && !taskstate.Restarts(spec, j.job) {
-			same[v] = true
+// like lists the other versions, ascending, whose slots do already what a spec wants: after a way
+// back, for instance.
+func (l *long) like(wanted *taskstate.Job) (same []int) {
+	for v, spec := range l.versions {
+		if v != wanted.Version && !taskstate.Restarts(spec, wanted) {
+			same = append(same, v)
 		}
 	}
-	for n := 1; n <= j.slots.count; n++ {
-		x := j.slots.extrasOf(n)
-		if same[j.slots.version(x)] {
-			x.Version = uint32(j.job.Version)
-		}
-		if same[int(x.Next)] {
-			x.Next = uint32(j.job.Version)
-		}
-		j.slots.putExtras(n, x)
-	}
-	return slices.Sorted(maps.Keys(same))
+	slices.Sort(same)
+	return same
 }
 
-// tidyVersions drops the specs that no slot is of and that nobody can go back to.
-func (j *JobRecord) tidyVersions() {
-	used := map[int]bool{j.job.Version: true, j.long.previous: true}
-	for n := 1; n <= j.slots.count; n++ {
-		x := j.slots.extrasOf(n)
-		used[j.slots.version(x)], used[int(x.Next)] = true, true
-	}
-	for v := range j.long.versions {
-		if !used[v] {
-			delete(j.long.versions, v)
+// relabel counts slots of some versions as slots of another one.
+func (t *slotTable) relabel(versions []int, to int) {
+	for n := 1; n <= t.count; n++ {
+		x := t.extrasOf(n)
+		if slices.Contains(versions, t.version(x)) {
+			x.Version = uint32(to)
 		}
+		if slices.Contains(versions, int(x.Next)) {
+			x.Next = uint32(to)
+		}
+		t.putExtras(n, x)
 	}
+}
+
+// goodBefore is the version to roll back to if one after version now turns out to be bad: now,
+// unless that never got so far; then it is the one before it.
+func (l *long) goodBefore(now int) int {
+	if l.rollout.State.forward() && l.previous != 0 {
+		return l.previous
+	}
+	return now
+}
+
+// tidy drops the specs that no slot is of, that are not wanted and that nobody can go back to.
+func (l *long) tidy(wanted int, t *slotTable) {
+	used := map[int]bool{wanted: true, l.previous: true}
+	for n := 1; n <= t.count; n++ {
+		x := t.extrasOf(n)
+		used[t.version(x)], used[int(x.Next)] = true, true
+	}
+	maps.DeleteFunc(l.versions, func(v int, _ *taskstate.Job) bool { return !used[v] })
 }
 
 // rolloutMoves says what becomes of a rollout (the first key) that is told to be as the second key
@@ -141,8 +148,8 @@ func rolloutMoves() map[RolloutState]map[RolloutState]RolloutState {
 	}
 }
 
-func (s *State) rollout(c *Rollout) Result {
-	j, ok := s.jobs[c.Job]
+func (b *book) rollout(c *Rollout) Result {
+	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -153,7 +160,7 @@ func (s *State) rollout(c *Rollout) Result {
 	case c.Version != 0 && c.Version != j.job.Version:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
-	if j.long.unknown(c.Seen, s.index) {
+	if j.long.unknown(c.Seen, b.head.index) {
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
 	now := &j.long.rollout
@@ -162,35 +169,25 @@ func (s *State) rollout(c *Rollout) Result {
 	case !ok && c.State == RollingBack && j.long.previous == 0:
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
 	case !ok && c.State == RollingBack:
-		j.long.revised = s.index
-		s.finished.needed.count(j.job, -1)
-		same := j.rollBack(c.Message, s.stamp)
-		s.finished.needed.count(j.job, 1)
+		j.long.revised = b.head.index
+		b.finished.needed.count(j.job, -1)
+		// Under a new number: attempts of the version in between stay told apart. There is no way back
+		// from there: a rollback is never rolled back.
+		to := RolloutRecord{State: RollingBack, Message: c.Message, Since: b.head.stamp, Began: b.head.stamp}
+		same := j.turnTo(*j.long.versions[j.long.previous], 0, to)
+		b.finished.needed.count(j.job, 1)
 		return j.wants(same)
 	case !ok:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	case to == now.State && (c.Message == "" || c.Message == now.Message):
 		return Result{Existed: true, Version: j.job.Version}
 	}
-	j.long.revised = s.index
+	j.long.revised = b.head.index
 	if to != now.State {
-		now.State, now.Since = to, s.stamp
+		now.State, now.Since = to, b.head.stamp
 	}
 	now.Message, now.Failed = c.Message, c.Failed
-	j.tidyVersions()
-	s.close(j)
+	j.long.tidy(j.job.Version, &j.slots)
+	b.close(j)
 	return j.wants(nil)
-}
-
-// rollBack makes the spec before the wanted one again, under a new number: attempts of the version
-// in between stay told apart. There is no way back from there: a rollback is never rolled back.
-func (j *JobRecord) rollBack(message string, stamp int64) (same []int) {
-	spec := *j.long.versions[j.long.previous]
-	spec.Version = j.job.Version + 1
-	j.adopt(&spec)
-	j.long.previous = 0
-	same = j.relabel()
-	j.long.rollout = RolloutRecord{State: RollingBack, Message: message, Since: stamp, Began: stamp}
-	j.tidyVersions()
-	return same
 }

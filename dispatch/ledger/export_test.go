@@ -9,7 +9,7 @@ import (
 func (j *JobRecord) PendingSlots() iter.Seq[Slots] { return slices.Values(j.slots.pending) }
 
 // Kept is what the finished jobs are taken to weigh.
-func (s *State) Kept() int { return s.finished.bytes }
+func (s *State) Kept() int { return s.book.finished.bytes }
 
 // EndKinds is how many different ends a job keeps.
 func (j *JobRecord) EndKinds() int { return len(j.slots.kinds.list) }

@@ -42,14 +42,6 @@ type JobRecord struct {
 // changes.
 func (j *JobRecord) Job() *taskstate.Job { return j.job }
 
-// OrderedBy is whose order the job is.
-func (j *JobRecord) OrderedBy() taskstate.PeerID {
-	if o := j.job.Order; o != nil {
-		return o.By
-	}
-	return j.job.Submitter
-}
-
 // Index is the ledger index at which the job was accepted: the order of jobs.
 func (j *JobRecord) Index() uint64 { return j.index }
 

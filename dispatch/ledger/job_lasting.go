@@ -1,9 +1,6 @@
 package ledger
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -14,41 +11,6 @@ import (
 
 // Lasts tells whether the job goes on until somebody ends it.
 func (j *JobRecord) Lasts() bool { return j.long != nil }
-
-// Outdated tells why a task is not to start though its job was signed once: the attempt is over, or
-// what was signed is not wanted any more. Nil if nothing of that is known here: this copy of the
-// ledger may be behind who gave the task out.
-func (s *State) Outdated(t taskstate.TaskID, job *taskstate.Job) error {
-	j := s.jobs[t.Job]
-	switch _, _, _, standing := s.Assigned(t); {
-	case j == nil && s.finished.gone.have(t.Job):
-		return fmt.Errorf("%w: the job is over and forgotten", ErrOutdated)
-	case j == nil:
-		return nil
-	case standing == taskstate.Retired:
-		return fmt.Errorf("%w: attempt %d of its slot is over", ErrOutdated, t.Attempt)
-	case j.long == nil || job.Order == nil:
-		return nil
-	}
-	if now := j.JobOf(job.Version); now != nil && now.Order != nil {
-		if !bytes.Equal(now.Order.Body, job.Order.Body) {
-			return fmt.Errorf("%w: version %d is another one", ErrOutdated, job.Version)
-		}
-		return nil
-	}
-	if now := j.job.Order; now == nil || job.Order.At >= now.At {
-		return nil
-	}
-	for _, kept := range j.long.versions {
-		if bytes.Equal(kept.Order.Digest(), job.Order.Digest()) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: another one took its place", ErrOutdated)
-}
-
-// ErrOutdated is of an order that was good once.
-var ErrOutdated = errors.New("what was signed is not wanted any more")
 
 // Slots is how many slots there are: they are 1 … Slots. Batch jobs have Count; lasting ones more,
 // or fewer, for a while; those that only start others have none.

@@ -124,8 +124,8 @@ func (t *slotTable) keep(n int, c *cell, s *taskstate.Saved) {
 }
 
 // kept changes who keeps what tasks left.
-func (s *State) kept(k *Kept) Result {
-	j, ok := s.jobs[k.Job]
+func (b *book) kept(k *Kept) Result {
+	j, ok := b.jobs[k.Job]
 	if !ok {
 		return Result{Refused: CodeUnknown}
 	}
@@ -143,9 +143,9 @@ func (s *State) kept(k *Kept) Result {
 	})
 	if j.over { // it may weigh another amount now
 		j.slots.saved.tidy()
-		s.finished.bytes -= j.weight
+		b.finished.bytes -= j.weight
 		j.weight = j.estimateBytes()
-		s.finished.bytes += j.weight
+		b.finished.bytes += j.weight
 	}
 	return r
 }

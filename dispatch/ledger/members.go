@@ -142,42 +142,9 @@ func (m *Member) granted(g Grant) {
 // Anybody among the roots of a chain is everybody: in an open cluster nobody's word is needed.
 const Anybody = "*"
 
-// Chained is the roles of a member, of one that was removed those it had, that people gave it, one after another from an admin that the
-// asker knows: one of roots. The word of a coordinator, or of whoever sent this copy of the ledger,
-// is not needed for it, and not enough.
-func (s *State) Chained(peer taskstate.PeerID, roots []taskstate.PeerID) []admission.Role {
-	m := s.roster.members[peer]
-	switch {
-	case m == nil || m.Revoked:
-		return nil
-	case slices.Contains(roots, peer), slices.Contains(roots, Anybody):
-		return m.Entry.Roles
-	}
-	for _, g := range slices.Backward(m.Grants) {
-		if s.gave(g, peer) && s.admitted(g.Word.By, roots, []taskstate.PeerID{peer}) {
-			return slices.DeleteFunc(slices.Clone(g.Roles), func(r admission.Role) bool { return !slices.Contains(m.Entry.Roles, r) })
-		}
-	}
-	return nil
-}
-
-// admitted tells whether a peer was ever made an admin by people, from one of roots on.
-func (s *State) admitted(peer taskstate.PeerID, roots, below []taskstate.PeerID) bool {
-	m := s.roster.members[peer]
-	switch {
-	case m == nil || m.Revoked || slices.Contains(below, peer):
-		return false
-	case slices.Contains(roots, peer):
-		return true
-	}
-	below = append(below, peer)
-	return slices.ContainsFunc(m.Grants, func(g Grant) bool {
-		return slices.Contains(g.Roles, admission.Admin) && s.gave(g, peer) && s.admitted(g.Word.By, roots, below)
-	})
-}
-
-// gave tells whether a grant is the word of whom it names.
-func (s *State) gave(g Grant, peer taskstate.PeerID) bool {
+// holds tells whether the grant is the word of whom it names, in this cluster and for this peer. A
+// nil verify takes every signature for good.
+func (g Grant) holds(cluster string, peer taskstate.PeerID, verify admission.VerifyFunc) bool {
 	c := Command{Admit: &Admit{Entry: admission.Entry{Peer: peer, Roles: g.Roles}}}
 	if t := g.Ticket; t != nil {
 		if !admission.Proved(t.Secret, peer, g.Proof) || !slices.Equal(t.Roles, g.Roles) {
@@ -185,5 +152,45 @@ func (s *State) gave(g Grant, peer taskstate.PeerID) bool {
 		}
 		c = Command{Invite: t}
 	}
-	return g.Word.Verify(s.cluster, c.Asked(), s.verify) == nil
+	return g.Word.Verify(cluster, c.Asked(), verify) == nil
+}
+
+// lineage is the way back from a member to those whose word its roles come from.
+type lineage struct {
+	members map[taskstate.PeerID]*Member
+	roots   []taskstate.PeerID // admins that the asker knows; Anybody: no word is needed
+	holds   func(g Grant, peer taskstate.PeerID) bool
+}
+
+// roles are those of a member that people gave it, from one of the roots on.
+func (l *lineage) roles(peer taskstate.PeerID) []admission.Role {
+	m := l.members[peer]
+	switch {
+	case m == nil || m.Revoked:
+		return nil
+	case slices.Contains(l.roots, peer), slices.Contains(l.roots, Anybody):
+		return m.Entry.Roles
+	}
+	for _, g := range slices.Backward(m.Grants) {
+		if l.holds(g, peer) && l.admin(g.Word.By, []taskstate.PeerID{peer}) {
+			return slices.DeleteFunc(slices.Clone(g.Roles), func(r admission.Role) bool { return !slices.Contains(m.Entry.Roles, r) })
+		}
+	}
+	return nil
+}
+
+// admin tells whether a peer was ever made an admin by people, from one of the roots on, and not
+// by any of those below it.
+func (l *lineage) admin(peer taskstate.PeerID, below []taskstate.PeerID) bool {
+	m := l.members[peer]
+	switch {
+	case m == nil || m.Revoked || slices.Contains(below, peer):
+		return false
+	case slices.Contains(l.roots, peer):
+		return true
+	}
+	below = append(below, peer)
+	return slices.ContainsFunc(m.Grants, func(g Grant) bool {
+		return slices.Contains(g.Roles, admission.Admin) && l.holds(g, peer) && l.admin(g.Word.By, below)
+	})
 }

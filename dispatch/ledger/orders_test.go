@@ -46,20 +46,20 @@ func TestWhatWasSignedOnceIsOutdatedWhenItIsOverOrReplaced(t *testing.T) {
 	third := orderOf(t, lastingJob("web", "c"), 3000, second.Order)
 	first.Version = 1
 	batch := orderOf(t, taskstate.Job{ID: "once", Name: "once", Type: taskstate.BatchJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}, 1000, nil)
-	if err := s.Outdated(taskstate.Task("web", 1, 1), &first); err != nil {
+	if err := s.Warrants().Outdated(taskstate.Task("web", 1, 1), &first); err != nil {
 		t.Errorf("what is not known yet: %v", err)
 	}
 	state := foundedWith(t, batch, first)
 	apply := func(c ledger.Command) { state.must(c) }
-	if err := state.Outdated(taskstate.Task("once", 1, 1), &batch); err != nil {
+	if err := state.Warrants().Outdated(taskstate.Task("once", 1, 1), &batch); err != nil {
 		t.Errorf("before it ran: %v", err)
 	}
 	apply(assign("once", "p1", run(1, 1, 1)))
-	if err := state.Outdated(taskstate.Task("once", 1, 1), &batch); err != nil {
+	if err := state.Warrants().Outdated(taskstate.Task("once", 1, 1), &batch); err != nil {
 		t.Errorf("while it runs: %v", err)
 	}
 	apply(settle("p1", ended("once", 1, taskstate.Complete)))
-	if err := state.Outdated(taskstate.Task("once", 1, 1), &batch); !errors.Is(err, ledger.ErrOutdated) {
+	if err := state.Warrants().Outdated(taskstate.Task("once", 1, 1), &batch); !errors.Is(err, ledger.ErrOutdated) {
 		t.Errorf("the same attempt again: %v", err)
 	}
 	apply(ledger.Command{Update: &ledger.Update{Job: second}})
@@ -67,17 +67,17 @@ func TestWhatWasSignedOnceIsOutdatedWhenItIsOverOrReplaced(t *testing.T) {
 	old, far := first, second // the second was never rolled out: the way back is to the first
 	old.Version, far.Version = 3, 9
 	for what, j := range map[string]*taskstate.Job{"an old one under the version of now": &old, "an old one under a version to come": &far} {
-		if err := state.Outdated(taskstate.Task("web", 1, 5), j); !errors.Is(err, ledger.ErrOutdated) {
+		if err := state.Warrants().Outdated(taskstate.Task("web", 1, 5), j); !errors.Is(err, ledger.ErrOutdated) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	kept := first
 	kept.Version = 4 // a way back that this copy has not heard of
-	if err := state.Outdated(taskstate.Task("web", 1, 5), &kept); err != nil {
+	if err := state.Warrants().Outdated(taskstate.Task("web", 1, 5), &kept); err != nil {
 		t.Errorf("the one to go back to: %v", err)
 	}
 	third.Version = 3
-	if err := state.Outdated(taskstate.Task("web", 1, 5), &third); err != nil {
+	if err := state.Warrants().Outdated(taskstate.Task("web", 1, 5), &third); err != nil {
 		t.Errorf("the one of now: %v", err)
 	}
 }

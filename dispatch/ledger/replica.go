@@ -71,7 +71,7 @@ func (r *Replica) Apply(e Entry) []Result {
 	}
 	results := r.st.Apply(e)
 	r.chains.note(r.st)
-	ended, forgot := r.st.ending, r.st.finished.forgotten
+	ended, forgot := r.st.book.ending, r.st.book.finished.forgotten
 	r.mu.Unlock()
 	r.tell(Event{Entry: e, Results: results, Ended: ended, Forgot: forgot})
 	return results

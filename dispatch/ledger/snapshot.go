@@ -70,8 +70,8 @@ func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect, NextState: s.next,
-		Members: slices.Collect(s.Members()), Gone: s.finished.gone.ids, GoneFor: s.finished.gone.reasons(),
-		Spent: s.spent.Pack(),
+		Members: slices.Collect(s.Members()), Gone: s.book.finished.gone.ids, GoneFor: s.book.finished.gone.reasons(),
+		Spent: s.warrants.spent.Pack(),
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
@@ -83,12 +83,12 @@ func (s *State) Encode() ([]byte, error) {
 		out.Invites = append(out.Invites, *s.roster.invites[id])
 	}
 	names := newOwners()
-	place := make(map[*JobRecord]int, len(s.order))
-	for i, j := range s.order {
+	place := make(map[*JobRecord]int, len(s.book.order))
+	for i, j := range s.book.order {
 		place[j] = i
 		out.Jobs = append(out.Jobs, j.snapshot(&names))
 	}
-	for _, j := range s.finished.list {
+	for _, j := range s.book.finished.list {
 		out.Finished = append(out.Finished, place[j])
 	}
 	out.Owners = names.list
@@ -134,12 +134,12 @@ func DecodeState(b []byte) (*State, error) {
 		}
 	}
 	for _, o := range in.Owners {
-		s.owners.id(o.Peer, o.Incarnation)
+		s.book.owners.id(o.Peer, o.Incarnation)
 	}
-	if len(s.owners.list) != len(in.Owners) {
+	if len(s.book.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
 	}
-	if err := errors.Join(s.chain.restore(&in), s.roster.restore(&in), s.spent.Restore(in.Spent), s.restoreJobs(&in)); err != nil {
+	if err := errors.Join(s.chain.restore(&in), s.roster.restore(&in), s.warrants.spent.Restore(in.Spent), s.book.restore(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
 	return s, nil
@@ -178,7 +178,7 @@ func (r *roster) restore(in *snapshot) error {
 	return nil
 }
 
-func (s *State) restoreJobs(in *snapshot) error {
+func (b *book) restore(in *snapshot) error {
 	if len(in.Gone) > KeepGone {
 		return errors.New("too many forgotten jobs")
 	}
@@ -186,14 +186,14 @@ func (s *State) restoreJobs(in *snapshot) error {
 		return errors.New("not every forgotten job has a reason")
 	}
 	for i, id := range in.Gone {
-		s.finished.gone.add(id, in.GoneFor[i])
+		b.finished.gone.add(id, in.GoneFor[i])
 	}
-	if len(s.finished.gone.why) != len(in.Gone) {
+	if len(b.finished.gone.why) != len(in.Gone) {
 		return errors.New("a job was forgotten twice")
 	}
 	over := 0
 	for i := range in.Jobs {
-		j, err := s.restoreJob(&in.Jobs[i])
+		j, err := b.restoreJob(&in.Jobs[i])
 		if err != nil {
 			return fmt.Errorf("job %q: %w", in.Jobs[i].Job.ID, err)
 		}
@@ -203,11 +203,11 @@ func (s *State) restoreJobs(in *snapshot) error {
 	}
 	seen := map[int]bool{}
 	for _, i := range in.Finished {
-		if i < 0 || i >= len(s.order) || seen[i] || !s.order[i].over {
+		if i < 0 || i >= len(b.order) || seen[i] || !b.order[i].over {
 			return errors.New("the list of finished jobs is wrong")
 		}
 		seen[i] = true
-		s.finished.add(s.order[i])
+		b.finished.add(b.order[i])
 	}
 	if len(seen) != over {
 		return errors.New("the list of finished jobs is too short")
@@ -215,15 +215,15 @@ func (s *State) restoreJobs(in *snapshot) error {
 	return nil
 }
 
-func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
+func (b *book) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	job := &in.Job
-	if !submittable(job) || s.jobs[job.ID] != nil || s.finished.gone.have(job.ID) {
+	if !submittable(job) || b.jobs[job.ID] != nil || b.finished.gone.have(job.ID) {
 		return nil, errors.New("is impossible or there twice")
 	}
-	if k := len(s.order); k > 0 && s.order[k-1].index > in.Index {
+	if k := len(b.order); k > 0 && b.order[k-1].index > in.Index {
 		return nil, errors.New("is out of order")
 	}
-	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
+	j := newJobRecord(job, in.Index, in.Accepted, &b.owners)
 	j.cancelled, j.reason, j.at, j.past.conflicts, j.slots.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
 	j.by, j.epoch = in.By, in.Epoch
 	for _, f := range in.Kinds {
@@ -250,8 +250,8 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	} else if in.Ended != 0 {
 		return nil, errors.New("has ended and has not")
 	}
-	s.jobs[job.ID] = j
-	s.order = append(s.order, j)
-	s.finished.needed.count(j.job, 1) // until it is found among those that are over
-	return j, s.enlist(j)
+	b.jobs[job.ID] = j
+	b.order = append(b.order, j)
+	b.finished.needed.count(j.job, 1) // until it is found among those that are over
+	return j, b.enlist(j)
 }

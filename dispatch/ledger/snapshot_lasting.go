@@ -61,8 +61,15 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 	if !j.starts.valid() || len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
 		return errLasting
 	}
-	if err := j.unpackVersions(in); err != nil {
-		return err
+	j.pinned = in.Pinned
+	if j.long == nil && in.lasts() {
+		return errLasting
+	}
+	if j.long != nil {
+		if err := j.long.unpack(in, j.job); err != nil {
+			return err
+		}
+		j.slots.count = in.Grown
 	}
 	last := 0
 	for _, x := range in.Extras {
@@ -78,36 +85,34 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 	return nil
 }
 
-func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
-	j.pinned = in.Pinned
-	l := j.long
-	if l == nil {
-		if in.Grown != 0 || in.Previous != 0 || in.Rollout != (RolloutRecord{}) || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0 {
-			return errLasting
-		}
-		return nil
-	}
-	if in.Grown < 0 || in.Grown > MaxSlots || j.job.Version < 1 || j.job.Version > math.MaxInt32 {
+// unpack is for a job with this wanted spec.
+func (l *long) unpack(in *lastingSnapshot, job *taskstate.Job) error {
+	if in.Grown < 0 || in.Grown > MaxSlots || job.Version < 1 || job.Version > math.MaxInt32 {
 		return errLasting
 	}
-	j.slots.count, l.rollout, l.revised, l.moved = in.Grown, in.Rollout, in.Revised, in.Moved
+	l.rollout, l.revised, l.moved = in.Rollout, in.Revised, in.Moved
 	last := 0
 	for i := range in.Versions {
 		spec := &in.Versions[i]
-		if spec.Version <= last || spec.Version >= j.job.Version || spec.ID != j.job.ID || spec.Type != j.job.Type || !submittable(spec) {
+		if spec.Version <= last || spec.Version >= job.Version || spec.ID != job.ID || spec.Type != job.Type || !submittable(spec) {
 			return errLasting
 		}
 		last = spec.Version
 		l.versions[last] = spec
 	}
 	l.previous = in.Previous
-	if l.previous != 0 && (l.previous == j.job.Version || l.versions[l.previous] == nil) {
+	if l.previous != 0 && (l.previous == job.Version || l.versions[l.previous] == nil) {
 		return errLasting
 	}
 	if _, ok := rolloutMoves()[l.rollout.State]; !ok && l.rollout.State != NoRollout {
 		return fmt.Errorf("no rollout is %q", l.rollout.State)
 	}
 	return nil
+}
+
+// lasts tells whether it says anything that only a job that lasts has.
+func (in *lastingSnapshot) lasts() bool {
+	return in.Grown != 0 || in.Previous != 0 || in.Rollout != (RolloutRecord{}) || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0
 }
 
 // checkExtras holds what slots have beyond their cells against their cells, and finds the pins.
@@ -133,21 +138,21 @@ func (j *JobRecord) checkExtras() error {
 
 // enlist enters a restored job among the names and the waiting. What it waits for comes before it
 // and goes on.
-func (s *State) enlist(j *JobRecord) error {
+func (b *book) enlist(j *JobRecord) error {
 	for i, id := range j.blocked {
-		before := s.jobs[id]
+		before := b.jobs[id]
 		if before == nil || before == j || before.over || slices.Contains(j.blocked[:i], id) {
 			return errors.New("waits for what cannot be")
 		}
-		s.waiters[id] = append(s.waiters[id], j)
+		b.waiters[id] = append(b.waiters[id], j)
 	}
-	if !j.unique() || j.over || j.cancelled {
+	if j.over || j.cancelled {
 		return nil
 	}
-	if s.names[j.job.Name] != nil {
+	if b.names.holder(j) != nil {
 		return errors.New("has a name that another job has")
 	}
-	s.names[j.job.Name] = j
+	b.names.take(j)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger/act"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -15,6 +14,17 @@ import (
 // same entries make the same state on every peer. It is not safe for concurrent use; a Replica
 // guards one.
 type State struct {
+	head
+	next NextState
+
+	roster   roster
+	book     book
+	warrants Warrants
+	chain    chain
+}
+
+// head is how far the ledger has come, whose it is, and what holds for the whole cluster.
+type head struct {
 	index       uint64
 	epoch       taskstate.Epoch
 	stamp       int64
@@ -24,46 +34,25 @@ type State struct {
 	began       uint64 // index at which a recovered generation began; 0 in the first
 	open        bool
 	settings    Settings
-	next        NextState
-
-	roster roster
-
-	jobs     map[taskstate.JobID]*JobRecord
-	order    []*JobRecord // by index of acceptance, ascending
-	finished finishedJobs
-	ending   []taskstate.JobID // with the newest entry
-
-	owners owners
-	chain  chain
-	spent  act.Spent
-	verify admission.VerifyFunc // how signatures are checked; nil: they are not
-
-	names   names
-	waiters waiters
-	effects effects // of the command that is being applied
 }
 
 // NewState is a ledger before its first entry.
 func NewState() *State {
-	return &State{
-		roster:   newRoster(),
-		jobs:     map[taskstate.JobID]*JobRecord{},
-		finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
-		owners:   newOwners(),
-		names:    names{},
-		waiters:  waiters{},
-	}
+	s := &State{roster: newRoster()}
+	s.book = newBook(&s.head)
+	s.warrants = Warrants{head: &s.head, roster: &s.roster, book: &s.book}
+	return s
 }
 
 // SetVerify has what people signed be checked from the next entry on; nil takes all for good.
-func (s *State) SetVerify(f admission.VerifyFunc) { s.verify = f }
+func (s *State) SetVerify(f admission.VerifyFunc) { s.warrants.verify = f }
 
 // Index is the index of the last entry applied.
 func (s *State) Index() uint64 { return s.index }
 
 // JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice
 // is not written to again.
-func (s *State) JustEnded() []taskstate.JobID { return s.ending }
+func (s *State) JustEnded() []taskstate.JobID { return s.book.ending }
 
 // Epoch is the newest epoch an applied entry carried.
 func (s *State) Epoch() taskstate.Epoch { return s.epoch }
@@ -91,39 +80,22 @@ func (s *State) Open() bool { return s.open }
 
 // Job finds a job by its full id.
 func (s *State) Job(id taskstate.JobID) (*JobRecord, bool) {
-	j, ok := s.jobs[id]
+	j, ok := s.book.jobs[id]
 	return j, ok
 }
 
 // JobCount is how many jobs are held, finished ones included.
-func (s *State) JobCount() int { return len(s.order) }
+func (s *State) JobCount() int { return len(s.book.order) }
 
 // Jobs yields every job held, the newest first.
 func (s *State) Jobs() iter.Seq[*JobRecord] {
 	return func(yield func(*JobRecord) bool) {
-		for _, j := range slices.Backward(s.order) {
+		for _, j := range slices.Backward(s.book.order) {
 			if !yield(j) {
 				return
 			}
 		}
 	}
-}
-
-// OrderedBy yields the jobs that a peer's key ordered and that are not over, in order of acceptance.
-func (s *State) OrderedBy(peer taskstate.PeerID) iter.Seq[*JobRecord] {
-	return func(yield func(*JobRecord) bool) {
-		for _, j := range s.order {
-			if !j.over && j.OrderedBy() == peer && !yield(j) {
-				return
-			}
-		}
-	}
-}
-
-// void tells whether the key that ordered a job was revoked.
-func (s *State) void(j *JobRecord) bool {
-	m := s.roster.members[j.OrderedBy()]
-	return m != nil && m.Revoked
 }
 
 // FindJobs finds what a person means: the job of that id; else the jobs of that name, newest first;
@@ -133,7 +105,7 @@ func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 	if nameOrPrefix == "" {
 		return nil
 	}
-	if j, ok := s.jobs[taskstate.JobID(nameOrPrefix)]; ok {
+	if j, ok := s.book.jobs[taskstate.JobID(nameOrPrefix)]; ok {
 		return []*JobRecord{j}
 	}
 	var named, prefixed []*JobRecord
@@ -153,18 +125,19 @@ func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 
 // Assigned tells whom a task was given to, and whether the ledger still waits for its end.
 func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
-	j, ok := s.jobs[t.Job]
-	if !ok {
-		return "", "", 0, taskstate.Unknown
-	}
-	return j.assigned(t)
+	return s.book.assigned(t)
 }
+
+// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows
+// none; the schedule is known. The coordinator looks before it decides, but somebody may have had
+// an older one tried again, or started one, since: Submit looks again.
+func (s *State) RunBeside(o *taskstate.Origin) *JobRecord { return s.book.runBeside(o) }
 
 // OpenOn yields the tasks given to any incarnation of a peer whose end is not decided yet: jobs in
 // order of acceptance, slots ascending.
 func (s *State) OpenOn(peer taskstate.PeerID) iter.Seq[taskstate.TaskID] {
 	return func(yield func(taskstate.TaskID) bool) {
-		for _, j := range s.order {
+		for _, j := range s.book.order {
 			for n, c := range j.slots.openOf(peer) {
 				if !yield(taskstate.Task(j.job.ID, n, int(c.attempt))) {
 					return
@@ -225,13 +198,13 @@ func (s *State) InviteByKey(key []byte) (InviteRecord, bool) {
 // Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and
 // why.
 func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
-	g, was := s.finished.gone.why[id]
+	g, was := s.book.finished.gone.why[id]
 	return g, was
 }
 
 // ForgottenSince counts the jobs that were forgotten after a moment, and names the last one.
 func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
-	g := &s.finished.gone
+	g := &s.book.finished.gone
 	for i := len(g.ids) - 1; i >= 0 && g.why[g.ids[i]].At > stamp; i-- {
 		n++
 	}
@@ -241,10 +214,79 @@ func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
 	return n, last
 }
 
-func (s *State) turn() turn { return turn{index: s.index, stamp: s.stamp, effects: &s.effects} }
+// book is the jobs, and what was decided about each. It alone changes them; State asks it to, and
+// Warrants read it.
+type book struct {
+	head *head // as the entry that is being applied has it; never changed here
+
+	jobs     map[taskstate.JobID]*JobRecord
+	order    []*JobRecord // by index of acceptance, ascending
+	finished finishedJobs
+	ending   []taskstate.JobID // with the newest entry
+
+	owners  owners
+	names   names
+	waiters waiters
+	effects effects // of the command that is being applied
+}
+
+func newBook(h *head) book {
+	return book{
+		head: h, jobs: map[taskstate.JobID]*JobRecord{}, finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
+		owners: newOwners(), names: names{}, waiters: waiters{},
+	}
+}
+
+func (b *book) turn() turn {
+	return turn{index: b.head.index, stamp: b.head.stamp, effects: &b.effects}
+}
+
+// lasts tells whether there is a job of that id that goes on until somebody ends it.
+func (b *book) lasts(id taskstate.JobID) bool {
+	j, ok := b.jobs[id]
+	return ok && j.long != nil
+}
+
+// assigned is State.Assigned.
+func (b *book) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+	j, ok := b.jobs[t.Job]
+	if !ok {
+		return "", "", 0, taskstate.Unknown
+	}
+	return j.assigned(t)
+}
+
+// raise has every job's attempts numbered so that none of a lost part of the ledger is given twice.
+func (b *book) raise() {
+	for _, j := range b.order {
+		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
+			j.slots.raise()
+		}
+	}
+}
 
 // names are those of lasting and scheduled jobs that go on.
 type names map[string]*JobRecord
+
+// wanted tells whether a job's name is to be its own as long as it goes on.
+func (n names) wanted(j *JobRecord) bool {
+	return j.job.Name != "" && (j.Lasts() || j.Scheduled())
+}
+
+// holder is the job whose name it is, if this one wants it for itself.
+func (n names) holder(j *JobRecord) *JobRecord {
+	if !n.wanted(j) {
+		return nil
+	}
+	return n[j.job.Name]
+}
+
+// take has a job's name be its own, if it is to be.
+func (n names) take(j *JobRecord) {
+	if n.wanted(j) {
+		n[j.job.Name] = j
+	}
+}
 
 // free gives a job's name free.
 func (n names) free(j *JobRecord) {

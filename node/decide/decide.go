@@ -56,7 +56,7 @@ func (d *Desk) unsigned(cmd ledger.Command, r ledger.Result) (e *api.Error) {
 		return nil
 	}
 	d.cfg.Replica.Read(func(s *ledger.State) {
-		if err := s.CheckOrder(job); err != nil {
+		if err := s.Warrants().CheckOrder(job); err != nil {
 			e = api.Errorf(api.Refused, "job %s is not accepted: %v", job.ID, err)
 		}
 	})
@@ -100,9 +100,9 @@ func (d *Desk) anothers(c calls.Call) (no *api.Error) {
 		return nil
 	}
 	d.cfg.Replica.Read(func(s *ledger.State) {
-		if !s.MayChange(c.From, id) {
+		if !s.Warrants().MayChange(c.From, id) {
 			j, _ := s.Job(id)
-			no = api.Errorf(api.Refused, "job %s was ordered by another peer (%s): only that one, or one with the role admin, may change it", id, j.OrderedBy())
+			no = api.Errorf(api.Refused, "job %s was ordered by another peer (%s): only that one, or one with the role admin, may change it", id, j.Job().OrderedBy())
 		}
 	})
 	return no

@@ -72,7 +72,7 @@ func (o *Owner) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
 	if by := job.Order; by != nil && by.Starts != nil && job.Origin != nil && !cron.Names(&by.Starts.Schedule, job.Origin.At) {
 		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
 	}
-	o.cfg.Replica.Read(func(s *ledger.State) { err = s.Outdated(id, job) })
+	o.cfg.Replica.Read(func(s *ledger.State) { err = s.Warrants().Outdated(id, job) })
 	return err
 }
 

@@ -28,7 +28,7 @@ func (o *Orders) OrderedBy(_ context.Context, peer string) (api.Ordered, error) 
 	}
 	out := api.Ordered{Peer: id, Jobs: []api.OrderedJob{}}
 	o.cfg.Replica.Read(func(s *ledger.State) {
-		for j := range s.OrderedBy(id) {
+		for j := range s.Warrants().OrderedBy(id) {
 			if _, _, cancelled := j.Cancelled(); !cancelled {
 				out.Jobs = append(out.Jobs, api.OrderedJob{ID: string(j.Job().ID), Name: j.Job().Name, Type: string(cmp.Or(j.Job().Type, taskstate.BatchJob)), Run: j.Job().Order != nil && j.Job().Order.Starts != nil})
 			}

@@ -48,7 +48,7 @@ func (g *Given) Roles(peer taskstate.PeerID) []admission.Role {
 	if ok {
 		return roles
 	}
-	g.replica.Read(func(s *ledger.State) { roles = s.Chained(peer, g.roots()) })
+	g.replica.Read(func(s *ledger.State) { roles = s.Warrants().Chained(peer, g.roots()) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gen == gen {

@@ -87,7 +87,7 @@ func (a *Audience) told(ctx context.Context, job *taskstate.Job) (told map[tasks
 func (a *Audience) runsTasks(s *ledger.State, m ledger.Member) bool {
 	roles := m.Entry.Roles
 	if s.Settings().RequireOrders == ledger.On {
-		roles = s.Chained(m.Entry.Peer, a.Roots())
+		roles = s.Warrants().Chained(m.Entry.Peer, a.Roots())
 	}
 	return m.In() && slices.Contains(roles, admission.Worker)
 }

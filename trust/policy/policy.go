@@ -79,11 +79,7 @@ type Claim struct {
 // ClaimOf is what a job says of itself: who signed it, or, of one that nobody signed, who is said
 // to have submitted it. Whether the signature is right is for others to look at.
 func ClaimOf(j *taskstate.Job) Claim {
-	c := Claim{By: j.Submitter, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate}
-	if j.Order != nil {
-		c.By, c.Signed = j.Order.By, true
-	}
-	return c
+	return Claim{By: j.OrderedBy(), Signed: j.Order != nil, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate}
 }
 
 // Load is what tasks of the key that asks hold on the machine already.

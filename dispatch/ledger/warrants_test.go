@@ -265,14 +265,14 @@ func TestRolesChainToPeople(t *testing.T) {
 		for peer, want := range map[string][]admission.Role{
 			"p1": admission.AllRoles(), "p2": {admission.Submit}, "p3": {admission.Submit}, "p4": {admission.Worker, admission.Admin}, "x1": nil, "x2": nil, "x3": nil, "nobody": nil,
 		} {
-			if got := s.Chained(peer, []string{"p1"}); !slices.Equal(got, want) {
+			if got := s.Warrants().Chained(peer, []string{"p1"}); !slices.Equal(got, want) {
 				t.Errorf("%s: %s has %v, want %v", where, peer, got, want)
 			}
 		}
-		if got := s.Chained("x2", []string{"x1"}); !slices.Equal(got, []admission.Role{admission.Admin}) {
+		if got := s.Warrants().Chained("x2", []string{"x1"}); !slices.Equal(got, []admission.Role{admission.Admin}) {
 			t.Errorf("%s: from another root: %v", where, got)
 		}
-		if got := s.Chained("x3", []string{ledger.Anybody}); !slices.Equal(got, []admission.Role{admission.Admin}) {
+		if got := s.Warrants().Chained("x3", []string{ledger.Anybody}); !slices.Equal(got, []admission.Role{admission.Admin}) {
 			t.Errorf("%s: where anybody may join: %v", where, got)
 		}
 	}
@@ -309,11 +309,11 @@ func TestACopyFromALiarGivesNoRoles(t *testing.T) {
 			m.Entry.Roles, m.Grants = admission.AllRoles(), []ledger.Grant{{Word: *c.Act, Roles: admission.AllRoles()}}
 		},
 	} {
-		if got := lie(change).Chained("p2", []string{"p1"}); len(got) > 0 {
+		if got := lie(change).Warrants().Chained("p2", []string{"p1"}); len(got) > 0 {
 			t.Errorf("%s gives %v", what, got)
 		}
 	}
-	if got := lie(func(*ledger.Member) {}).Chained("p2", []string{"p1"}); !slices.Equal(got, []admission.Role{admission.Submit}) {
+	if got := lie(func(*ledger.Member) {}).Warrants().Chained("p2", []string{"p1"}); !slices.Equal(got, []admission.Role{admission.Submit}) {
 		t.Errorf("the truth gives %v", got)
 	}
 }
