@@ -47,7 +47,8 @@ func (r *roster) enter(e admission.Entry, stamp int64) {
 		m.Name = e.Name
 	}
 	if m.Entry.Removed {
-		*m = Member{Name: m.Name, Grants: m.Grants, Revoked: m.Revoked} // what else was said of its former membership does not count
+		// What else was said of its former membership does not count.
+		*m = Member{Name: m.Name, Grants: m.Grants, Revoked: m.Revoked}
 	}
 	m.Entry, m.Since = e, stamp
 }

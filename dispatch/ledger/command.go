@@ -81,7 +81,8 @@ type Found struct {
 	Generation uint64          `cbor:"2,keyasint"`           // 1, raised by recover
 	Open       bool            `cbor:"3,keyasint,omitempty"` // anybody who dials may join
 	Founder    admission.Entry `cbor:"4,keyasint"`
-	// RequireOrders has nothing be done that nobody signed, see Settings. Ledgers of before are without.
+	// RequireOrders has nothing be done that nobody signed, see Settings. Ledgers of before are
+	// without.
 	RequireOrders bool `cbor:"5,keyasint,omitempty"`
 }
 
@@ -248,7 +249,7 @@ const (
 	CodePartly      Code = "partly"      // some slots or statuses were refused, listed
 	CodeBlocked     Code = "blocked"     // the job waits for others, or only starts others
 	CodeDialect     Code = "dialect"     // the peer reads less than the cluster speaks
-	CodeUnsigned    Code = "unsigned"    // not signed by who is said to ask for it, or for something else
+	CodeUnsigned    Code = "unsigned"    // whoever is said to ask for it did not sign this
 	CodeForbidden   Code = "forbidden"   // who signed it has not the role for it
 	CodeLate        Code = "late"        // signed too long ago
 	CodeInvalid     Code = "invalid"     // the command makes no sense: no id, no slots, several fields set

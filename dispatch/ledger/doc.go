@@ -31,6 +31,17 @@
 //
 // The coordinator stamps what it proposes (Stamps): decisions carry the time, Apply reads no clock.
 //
+// # Its parts
+//
+//	State      applies entries: asks Warrants about each command, then has it carried out
+//	roster     who was ever admitted, whose word gave them their roles, and the invites
+//	book       the jobs; each JobRecord has its slots, its past attempts and its versions
+//	Warrants   who may ask for what: acts that counted, whose a job is, which orders still hold
+//	chain      a checksum over all that was applied
+//
+// The book and the roster do not know of each other: what a command needs of both, State or
+// Warrants looks up. Warrants reads them and changes neither.
+//
 // # The states of a slot
 //
 // A job has slots; a slot goes through attempts, and each attempt is a task.
@@ -82,7 +93,8 @@
 //
 // It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer, resources, constraints, the pace of
 // a rollout and the moment of a scheduled run are the coordinator's business. A slot that is
-// assigned before its NotBefore is assigned: clocks differ. It does not verify signatures: the
-// proposer has. It knows no reachability: that is an observation. It does not know how the log
-// comes to be the same everywhere, who may write it, or where it is kept: package quorum does.
+// assigned before its NotBefore is assigned: clocks differ. Of signatures it verifies those of acts
+// and orders (State.SetVerify), not those of statuses: the proposer has. It knows no reachability:
+// that is an observation. It does not know how the log comes to be the same everywhere, who may
+// write it, or where it is kept: package quorum does.
 package ledger

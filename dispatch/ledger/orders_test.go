@@ -37,8 +37,8 @@ func lastingJob(id taskstate.JobID, command string) taskstate.Job {
 	}
 }
 
-// Attack (b), where the ledger knows better than who coordinates: an attempt again, an older version
-// again.
+// Attack (b), where the ledger knows better than who coordinates: an attempt again, an older
+// version again.
 func TestWhatWasSignedOnceIsOutdatedWhenItIsOverOrReplaced(t *testing.T) {
 	s := ledger.NewState()
 	first := orderOf(t, lastingJob("web", "a"), 1000, nil)
@@ -89,7 +89,8 @@ func TestAnOrderIsRenewedWithoutRestartingAnything(t *testing.T) {
 	for _, j := range []taskstate.Job{batch, service} {
 		renewed := orderOf(t, j, 5000, j.Order)
 		stray := orderOf(t, j, 6000, nil)
-		l.refuses(ledger.CodeConflict, ledger.Command{Update: &ledger.Update{Job: stray}}) // it does not say what it takes the place of
+		// It does not say what it takes the place of.
+		l.refuses(ledger.CodeConflict, ledger.Command{Update: &ledger.Update{Job: stray}})
 		l.must(ledger.Command{Update: &ledger.Update{Job: renewed}})
 		r, _ := l.Job(j.ID)
 		if r.Job().Order.At != 5000 || r.Rollout().State != ledger.NoRollout {

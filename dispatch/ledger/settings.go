@@ -14,7 +14,8 @@ type Settings struct {
 	KeepJobs int   `cbor:"3,keyasint,omitempty"` // jobs that are over and remembered, at most: KeepFinished
 	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds for which they are: KeepFor
 
-	RequireOrders Switch `cbor:"5,keyasint,omitempty"` // jobs that nobody signed are not accepted: On in clusters founded since there are orders
+	// RequireOrders refuses jobs that nobody signed: On in clusters founded since there are orders.
+	RequireOrders Switch `cbor:"5,keyasint,omitempty"`
 }
 
 // Switch is a setting that is on or off; "" is as it was, or off.

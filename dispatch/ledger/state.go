@@ -180,8 +180,8 @@ func (s *State) Invites() []InviteRecord {
 	return out
 }
 
-// InviteByKey finds an invite by its key (admission.TicketKey). It looks at all of them, so that the
-// time it takes tells nothing.
+// InviteByKey finds an invite by its key (admission.TicketKey). It looks at all of them, so that
+// the time it takes tells nothing.
 func (s *State) InviteByKey(key []byte) (InviteRecord, bool) {
 	var found *InviteRecord
 	for _, r := range s.roster.invites {

@@ -54,7 +54,7 @@ func (w *Warrants) judge(c *Command) (r Result, over bool) {
 	return Result{Existed: true}, w.spent.Has(a)
 }
 
-// spend has the word on a command count that was carried out: what is asked for again has been done.
+// spend has the word on a command count that was carried out: asked for again, it is done already.
 func (w *Warrants) spend(c *Command, r *Result) {
 	if c.Act != nil && (r.Refused == CodeNone || r.Refused == CodePartly) {
 		w.spent.Add(c.Act, w.head.stamp)
@@ -154,7 +154,8 @@ func (w *Warrants) ordered(job *taskstate.Job) Code {
 	return CodeNone
 }
 
-// OrderedBy yields the jobs that a peer's key ordered and that are not over, in order of acceptance.
+// OrderedBy yields the jobs that a peer's key ordered and that are not over, in order of
+// acceptance.
 func (w *Warrants) OrderedBy(peer taskstate.PeerID) iter.Seq[*JobRecord] {
 	return func(yield func(*JobRecord) bool) {
 		for _, j := range w.book.order {

@@ -229,9 +229,9 @@ func roles(peer string, roles ...admission.Role) ledger.Command {
 	return ledger.Command{Admit: &ledger.Admit{Entry: entryFor(peer, roles...)}}
 }
 
-// People give each other roles, by their word or by tickets, and a coordinator gives some by itself.
-// Who has which by the word of people from the founder on is known also to one that was not there,
-// from a snapshot.
+// People give each other roles, by their word or by tickets, and a coordinator gives some by
+// itself. Who has which by the word of people from the founder on is known also to one that was not
+// there, from a snapshot.
 func TestRolesChainToPeople(t *testing.T) {
 	l := newLog(t)
 	l.SetVerify(verify)
@@ -253,7 +253,7 @@ func TestRolesChainToPeople(t *testing.T) {
 		roles("x1", admission.AllRoles()...), signed(t, "x1", 1000, 5, ticket("v", admission.Admin)), with("x2", "v", admission.Admin),
 		ticket("w", admission.Admin), with("x3", "w", admission.Admin),
 		roles("p2", admission.Submit, admission.Worker),         // more than p4 said
-		signed(t, "p1", 1000, 6, roles("p3", admission.Submit)), // no admin any more, and was one when it said so
+		signed(t, "p1", 1000, 6, roles("p3", admission.Submit)), // it was an admin then
 		ledger.Command{Remove: &ledger.Remove{Peer: "p4"}},      // removed, and its word stands
 	)
 	back, err := ledger.DecodeState(encode(t, l.State))

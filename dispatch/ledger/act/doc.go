@@ -2,12 +2,13 @@
 // while, and once. It knows neither commands nor roles: dispatch/ledger says what is signed and who
 // may.
 //
-//	a, err := act.Act{By: self, At: now, Until: now + act.Lasts, N: act.Number()}.Signed(cluster, command, sign)
+//	a := act.Act{By: self, At: now, Until: now + act.Lasts, N: act.Number()}
+//	a, err := a.Signed(cluster, command, sign)
 //	err = a.Check(cluster, command, stamp, verify)     // on every peer, when the command is applied
 //	spent.Has(a)                                       // it counted before
 //	spent.Add(a, stamp)                                // it counts now
 //
-// Of one signer at most mostSpent numbers are remembered, each until the act that has it is good for
-// nothing any more. Above that the acts that end soonest are forgotten, and all that end as soon are
-// refused from then on.
+// Of one signer at most mostSpent numbers are remembered, each until the act that has it is good
+// for nothing any more. Above that the acts that end soonest are forgotten, and all that end as
+// soon are refused from then on.
 package act
