@@ -229,6 +229,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 		return l.chunk(task, &req, c)
 	}
 	for ; ; wait = min(2*wait, logRetryMost) {
+		_, over, _ := l.attemptOf(r.Slot)
 		err := l.fetch(ctx, r.Peer, req, read)
 		if err != nil && ctx.Err() == nil && !tasklog.Refused(err) {
 			if end := l.endOf(r); end != nil && keepsLogs(end) { // no need to wait for its peer
@@ -242,7 +243,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 			return l.emit(api.LogChunk{Task: task.String(), EOF: true})
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case l.q.Follow && l.worthRetrying(err, r):
+		case l.q.Follow && l.worthRetrying(err, r, over):
 			if err := pause.For(ctx, wait); err != nil {
 				return err
 			}
@@ -283,8 +284,9 @@ func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req tasklo
 	return tasklog.Fetch(ctx, l.view.cfg.Net, peer, req, f)
 }
 
-// worthRetrying tells whether the attempt may still have something to say.
-func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
+// worthRetrying tells whether the attempt may still have something to say. wasOver: it was over before
+// its peer was asked.
+func (l *logReader) worthRetrying(err error, r ledger.SlotRecord, wasOver bool) bool {
 	now, over, rerr := l.attemptOf(r.Slot)
 	if rerr != nil || now.Attempt != r.Attempt {
 		return false // replaced: its story goes on elsewhere
@@ -293,7 +295,7 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
 		return false
 	}
 	if tasklog.NotFound(err) {
-		return !over // assigned and not begun
+		return !wasOver // assigned and not begun when it was asked; it may have begun, and ended, since
 	}
 	if !over {
 		return true

@@ -1,0 +1,60 @@
+package view
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/tasklog"
+	"covey/p2p/admission"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// lateOutput has no output when it is asked first, and while it says so the task begins and ends.
+type lateOutput struct {
+	asked   int
+	happens func()
+}
+
+func (o *lateOutput) Copy(_ context.Context, _ tasklog.Request, f func(tasklog.Chunk) error) error {
+	if o.asked++; o.asked == 1 {
+		o.happens()
+		return &tasklog.Error{Code: tasklog.CodeNotFound, Message: "none"}
+	}
+	return f(tasklog.Chunk{Stream: "stdout", Data: []byte("hello")})
+}
+
+func TestOutputIsAskedForAgainOfATaskThatBeganAndEndedWhileItsPeerSaidThatItHadNone(t *testing.T) {
+	s := newScripted(t)
+	me := author{s.self, "0123456789abcdef"}
+	s.write(
+		ledger.Command{Admit: &ledger.Admit{Entry: admission.Entry{Cluster: "c", Peer: me.id, Roles: admission.AllRoles(), At: time.Now().UnixMilli()}}},
+		ledger.Command{Register: &ledger.Register{Peer: me.id, Incarnation: me.inc}},
+	)
+	j := taskstate.Job{ID: someJob, Submitter: s.self, Count: 1, Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"echo", "hello"}}}}
+	jobfile.Defaults(&j)
+	s.write(ledger.Command{Submit: &ledger.Submit{Job: j}})
+	index := s.assign(someJob, me, 1, 1)
+	out := &lateOutput{happens: func() { s.settle(me, complete(1, index)) }}
+	s.cfg.Output = func() Output { return out }
+	said := ""
+	err := s.Logs(timed(t), string(someJob), api.LogQuery{Follow: true}, func(c api.LogChunk) error {
+		if c.Error != nil {
+			t.Errorf("told %v", c.Error)
+		}
+		said += string(c.Data)
+		return nil
+	})
+	if err != nil || said != "hello" {
+		t.Errorf("%q, %v", said, err)
+	}
+	// Of one that was over before it was asked for, the answer counts.
+	out.asked, out.happens = 0, func() {}
+	gone := false
+	if err := s.Logs(timed(t), string(someJob), api.LogQuery{Follow: true}, func(c api.LogChunk) error { gone = gone || c.Error != nil; return nil }); err != nil || !gone || out.asked != 1 {
+		t.Errorf("asked %d times, told %v, %v", out.asked, gone, err)
+	}
+}
