@@ -81,6 +81,7 @@ func ticketCommand(c *cli) *cobra.Command {
 	f.BoolVar(&list, "list", false, "list the tickets made")
 	f.BoolVar(&rotate, "rotate", false, "revoke all other tickets that still admit somebody")
 	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")
+	cmd.MarkFlagsMutuallyExclusive("list", "revoke", "rotate")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -88,7 +89,7 @@ func (d *Desk) allowed(c calls.Call) *api.Error {
 		need = admission.Submit
 	}
 	if e, ok := d.cfg.Roster.Get(c.From); !ok || !e.Has(need) {
-		return api.Errorf(api.Refused, "this peer was admitted without the role %q; ask for a ticket that gives it (peer ticket --role …)", need)
+		return api.Errorf(api.Refused, "this peer is without the role %q; a peer with the role admin gives it: peer roles %s ROLE…", need, cmp.Or(e.Name, c.From))
 	}
 	return d.anothers(c)
 }

@@ -152,7 +152,7 @@ func TestAnEntryAtItsLimitsPassesAndBeyondThemDoesNot(t *testing.T) {
 		"named":   {admission.Entry{Name: "é"}, admission.Entry{Name: "\xff"}, "not UTF-8"},
 		"ticket":  {admission.Entry{Ticket: long(128)}, admission.Entry{Ticket: long(129)}, "the ticket id is too long"},
 		"roles":   {admission.Entry{Roles: admission.AllRoles()}, admission.Entry{Roles: []admission.Role{admission.Worker, admission.Worker}}, `"worker" is listed twice`},
-		"known":   {admission.Entry{}, admission.Entry{Roles: []admission.Role{"king"}}, `role "king" is unknown`},
+		"known":   {admission.Entry{}, admission.Entry{Roles: []admission.Role{"king"}}, `there is no role "king"`},
 	} {
 		if err := sign(c.at); err != nil {
 			t.Errorf("%s: at its limit: %v", what, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"covey/p2p/wire"
@@ -86,18 +87,29 @@ func (e Entry) check() error {
 	case !e.Removed && (e.Index != 0 || e.Generation != 0 || e.Term != 0):
 		return bad("only a removal names its decision")
 	}
-	return CheckRoles(e.Roles)
+	if err := CheckRoles(e.Roles); err != nil {
+		return bad(err.Error())
+	}
+	return nil
 }
 
 // CheckRoles tells whether every role is known and none is listed twice.
 func CheckRoles(roles []Role) error {
 	for i, r := range roles {
 		if !slices.Contains(KnownRoles(), r) {
-			return fmt.Errorf("%w: role %q is unknown; the roles are %v", ErrBadEntry, r, KnownRoles())
+			return fmt.Errorf("there is no role %q; there are %s", r, joined(KnownRoles()))
 		}
 		if slices.Contains(roles[:i], r) {
-			return fmt.Errorf("%w: role %q is listed twice", ErrBadEntry, r)
+			return fmt.Errorf("the role %q is listed twice", r)
 		}
 	}
 	return nil
+}
+
+func joined(roles []Role) string {
+	words := make([]string, len(roles))
+	for i, r := range roles {
+		words[i] = string(r)
+	}
+	return strings.Join(words, ", ")
 }
