@@ -101,7 +101,7 @@ func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 	case !c.Inside && c.UID > 0 && c.UID != os.Geteuid():
 		return Errorf(Refused, "this peer belongs to another user")
 	case !c.Inside && want == administer && !g.shown(r):
-		return Errorf(Refused, "administration is for who can read this peer's data folder: the token in its file %s was not shown; use `peer` of this version, as the user that runs the peer", tokenName)
+		return Errorf(Refused, "administration is for who can read this peer's data folder: the token in its file %s was not shown; use `peer` of this version, as the user that runs the peer; if that file was removed or changed, end process %d and start the peer again, which draws another", tokenName, os.Getpid())
 	case !c.Inside:
 		return nil
 	case want == administer:
