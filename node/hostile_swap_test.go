@@ -3,6 +3,7 @@
 package node // the lie is told by writing into what the coordinator reads, which is a race of the test's own
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,10 +86,12 @@ func TestACoordinatorChangesNothingOfAJob(t *testing.T) {
 				return strings.Contains(s, "signed")
 			}), strings.Join(lines, "")
 		})
-		story, err := worker.Backend().Explain(t.Context(), id)
-		if err != nil || !slices.ContainsFunc(story.Explain, func(f api.Fact) bool { return strings.Contains(f.Text, "signed") }) {
-			t.Errorf("%s: the job's story does not say why: %+v, %v", what, story.Explain, err)
-		}
+		eventually(t, what+": the job's story says why", func() (bool, string) {
+			story, err := worker.Backend().Explain(t.Context(), id)
+			return err == nil && slices.ContainsFunc(story.Explain, func(f api.Fact) bool {
+				return strings.Contains(f.Text, "signed")
+			}), fmt.Sprintf("%+v, %v", story.Explain, err)
+		})
 	}
 	if b, err := os.ReadFile(ran); err == nil {
 		t.Errorf("something ran: %s", b)
