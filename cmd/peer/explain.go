@@ -41,8 +41,8 @@ on that is.`,
 }
 
 // explainTable leaves the job out of task ids: the story is about one job. It says a day once,
-// above what happened on it, the rule by which tasks were placed the first time, and what a task is
-// held to once.
+// above what happened on it, the rule by which tasks were placed the first time, and what tasks of a
+// peer are held to where that is not what it was.
 func explainTable(e api.Explanation) *grid {
 	t := table("TIME", "TASK", "WHAT")
 	day, rules, held := "", map[string]bool{}, map[string]string{}
@@ -63,9 +63,9 @@ func explainTable(e api.Explanation) *grid {
 				rules[text[i:]] = true
 			}
 		}
-		if now := heldText(f.HeldTo); f.HeldTo != nil && now != held[f.Task] {
+		if now := heldText(f.HeldTo); f.HeldTo != nil && now != held[f.Peer] {
 			text += " (held to " + now + ")"
-			held[f.Task] = now
+			held[f.Peer] = now
 		}
 		t.add(at.Format("15:04:05.000"), orDash(shortTask(f.Task)), text)
 	}

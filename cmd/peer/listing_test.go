@@ -193,27 +193,32 @@ func TestWhatTasksCanBeHeldToFitsATerminalHoweverManyPeersThereAre(t *testing.T)
 		peers = append(peers, api.Peer{Name: "machine-" + strconv.Itoa(i), OS: "linux", Holds: []string{"hide", "nnp", "uid"}})
 	}
 	var b strings.Builder
-	writeHolds(&b, peers)
+	writeHolds(&b, peers, false)
 	want := "tasks can be held to nothing on bare\ntasks can be held to hide nnp uid on machine-0, machine-1, machine-2 and 47 more\n"
 	if b.String() != want {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
-	writeHolds(&b, peers[2:])
+	if writeHolds(&b, peers[2:], false); b.String() != "" {
+		t.Errorf("all are alike, and it says %s", b.String())
+	}
+	writeHolds(&b, peers[2:], true)
 	if want := "tasks can be held to hide nnp uid everywhere\n"; b.String() != want {
 		t.Errorf("%s", b.String())
 	}
 }
 
-func TestWhatATaskWasHeldToIsToldOnceInAStoryAndAgainWhenItDiffers(t *testing.T) {
+func TestWhatTasksOfAPeerWereHeldToIsToldOnceInAStoryAndAgainWhenItDiffers(t *testing.T) {
 	var b strings.Builder
 	explainTable(api.Explanation{Explain: []api.Fact{
-		{Task: "j.1.1", Text: "running", HeldTo: []string{"nnp"}},
-		{Task: "j.1.1", Text: "complete", HeldTo: []string{"nnp"}},
-		{Task: "j.1.2", Text: "running", HeldTo: []string{}},
-		{Task: "j.1.2", Text: "complete"},
+		{Task: "j.1.1", Peer: "a", Text: "running", HeldTo: []string{"nnp"}},
+		{Task: "j.1.1", Peer: "a", Text: "complete", HeldTo: []string{"nnp"}},
+		{Task: "j.2.1", Peer: "a", Text: "ran", HeldTo: []string{"nnp"}},
+		{Task: "j.3.1", Peer: "b", Text: "elsewhere", HeldTo: []string{"nnp"}},
+		{Task: "j.1.2", Peer: "a", Text: "running", HeldTo: []string{}},
+		{Task: "j.1.2", Peer: "a", Text: "complete"},
 	}}).write(&b)
-	for line, n := range map[string]int{"running (held to nnp)": 1, "running (held to nothing)": 1, "held to": 2} {
+	for line, n := range map[string]int{"running (held to nnp)": 1, "elsewhere (held to nnp)": 1, "running (held to nothing)": 1, "held to": 3} {
 		if strings.Count(b.String(), line) != n {
 			t.Errorf("%q is not there %d times:\n%s", line, n, b.String())
 		}

@@ -22,8 +22,8 @@ func peersCommand(c *cli) *cobra.Command {
 		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered
 (and, with a +, of tasks that wait there for their turn), tasks, and how this peer reaches it.
 What is not the same everywhere has a column, too: versions, news that is old, memory that is
-promised, named counts. --wide shows all of it. Below it stands what tasks can be held to on which
-peers, as each found by trying it (docs/trust.md); in JSON "holds".`,
+promised, named counts, and, below the table, what tasks can be held to, as each peer found by
+trying it (docs/trust.md; in JSON "holds"). --wide shows all of it.`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +31,7 @@ peers, as each found by trying it (docs/trust.md); in JSON "holds".`,
 			if err != nil {
 				return err
 			}
-			if err := emit(c, nil, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w); writeHolds(w, ps.Peers) }); err != nil {
+			if err := emit(c, nil, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w); writeHolds(w, ps.Peers, wide) }); err != nil {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == tableForm {
@@ -54,9 +54,9 @@ peers, as each found by trying it (docs/trust.md); in JSON "holds".`,
 	return cmd
 }
 
-// writeHolds says what tasks can be held to, a line for all peers where that is the same. How many
-// names fit a terminal, so many are told.
-func writeHolds(w io.Writer, peers []api.Peer) {
+// writeHolds says what tasks can be held to where that is not the same everywhere, or all is wanted.
+// How many names fit a terminal, so many are told.
+func writeHolds(w io.Writer, peers []api.Peer, wide bool) {
 	const columns = 80
 	of, order := map[string][]string{}, []string{}
 	for _, p := range peers {
@@ -71,6 +71,9 @@ func writeHolds(w io.Writer, peers []api.Peer) {
 			order = append(order, holds)
 		}
 		of[holds] = append(of[holds], printable(cmp.Or(p.Name, shortID(p.ID))))
+	}
+	if len(order) < 2 && !wide {
+		return
 	}
 	for _, holds := range order {
 		who := "everywhere"
