@@ -6,6 +6,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -77,12 +78,7 @@ func (c *Core) apply(cmd *ledger.Command, r *ledger.Result, index uint64) error 
 	case cmd.Set != nil:
 		c.sessions.appliedSet(cmd.Set)
 	case cmd.Remove != nil:
-		if p := c.gone(cmd.Remove.Peer); p != nil {
-			if p.session != nil {
-				c.sessions.endSession(p.session, "removed from the cluster")
-			}
-			c.peers.dropPeer(p)
-		}
+		c.appliedRemove(cmd.Remove)
 	case cmd.Depart != nil:
 		if p := c.gone(cmd.Depart.Peer); p != nil {
 			c.peers.know(r.Member)
@@ -91,6 +87,22 @@ func (c *Core) apply(cmd *ledger.Command, r *ledger.Result, index uint64) error 
 		c.peers.know(r.Member)
 	}
 	return nil
+}
+
+// appliedRemove forgets a member, but for its roles unless its key was revoked.
+func (c *Core) appliedRemove(cmd *ledger.Remove) {
+	p := c.gone(cmd.Peer)
+	if p == nil { // it was removed before
+		if cmd.Revoke {
+			c.peers.part(&ledger.Member{Entry: admission.Entry{Peer: cmd.Peer}}, true)
+		}
+		return
+	}
+	if p.session != nil {
+		c.sessions.endSession(p.session, "removed from the cluster")
+	}
+	c.peers.part(&p.member, cmd.Revoke)
+	c.peers.dropPeer(p)
 }
 
 // proceed has what waits now stand in line, cancels the jobs that a command cut, and lets go on

@@ -102,3 +102,30 @@ func TestARoleLetsInWhoHasIt(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+func TestWhatARemovedPeerOrderedGoesOnWhereItsRoleIsLetIn(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	r.commands("member a", "member marie", "hello a cpus=4", "hello marie cpus=4")
+	r.owned(t, "a", "- {from: [role:submit], run: any}")
+	r.owned(t, "marie", "- {from: [self], run: any}")
+	before := r.asked(t, "submit j count=8", "marie")
+	if !strings.Contains(before, "to a") || !strings.Contains(before, "to marie") {
+		t.Fatal(before)
+	}
+	r.apply(ledger.Command{Remove: &ledger.Remove{Peer: "marie"}})
+	r.take()
+	for _, anew := range []bool{false, true} {
+		if anew {
+			r.build(CoreConfig{}) // another coordinator
+			r.command(strings.Fields("hello a cpus=4"))
+			r.owned(t, "a", "- {from: [role:submit], run: any}")
+			r.take()
+		}
+		if why := r.core.Waiting("j"); strings.Contains(why, "policy") || strings.Contains(why, "no rule") {
+			t.Errorf("by another coordinator %v: %s", anew, why)
+		}
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}

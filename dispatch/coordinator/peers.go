@@ -31,6 +31,9 @@ type peers struct {
 	settledAt   time.Time                        // when peers that have not come back since the election stop being unknown
 	settledDone bool                             // that was, and every peer was reviewed
 	rolesAt     uint64                           // rises when somebody's roles may have changed
+	// parted are the roles of those that are no members any more and whose keys count: what they ordered
+	// goes on.
+	parted map[taskstate.PeerID][]admission.Role
 }
 
 func (ps *peers) of(id taskstate.PeerID) *peerState { return ps.all[id] }
@@ -381,8 +384,20 @@ func (ps *peers) roles() owners.Roles {
 		if p := ps.of(id); p != nil {
 			return p.member.Entry.Roles
 		}
-		return nil
+		return ps.parted[id]
 	}}
+}
+
+// part remembers the roles of who is no member any more, or forgets them with its key.
+func (ps *peers) part(m *ledger.Member, revoked bool) {
+	if ps.rolesAt++; revoked {
+		delete(ps.parted, m.Entry.Peer)
+		return
+	}
+	if ps.parted == nil {
+		ps.parted = map[taskstate.PeerID][]admission.Role{}
+	}
+	ps.parted[m.Entry.Peer] = m.Entry.Roles
 }
 
 // lets tells whether tasks of the job may be given to a peer, by its constraints and by what the

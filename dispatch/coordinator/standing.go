@@ -186,6 +186,7 @@ func (ps *peers) know(m *ledger.Member) {
 	p := ps.addPeer(m.Entry.Peer)
 	p.member, p.worker = *m, m.Entry.Has(admission.Worker)
 	ps.rolesAt++
+	delete(ps.parted, p.id)
 	p.endless = ps.clock.When(m.AvailSince + m.Grace)
 	ps.describe(p)
 	ps.review(p)

@@ -34,7 +34,9 @@ func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.T
 
 func (c *Core) derive(st *ledger.State) {
 	for m := range st.Members() {
-		if m.In() {
+		if !m.In() {
+			c.peers.part(&m, m.Revoked)
+		} else {
 			c.peers.know(&m)
 		}
 	}
