@@ -2,12 +2,16 @@ package view
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 func TestAPeerThatIsStillStartingDoesNotSayHowThingsStand(t *testing.T) {
@@ -43,4 +47,39 @@ func TestAPeerThatIsStillStartingTellsWhatHappensToItself(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
+}
+
+// The peer does not know yet that the job it holds was accepted, or that another has its id.
+func TestHowThingsStandNamesTheTasksOfAnIdOnceAndNotForAJobThatIsHeld(t *testing.T) {
+	s := newScripted(t)
+	a := s.newAuthor()
+	s.take(someJob, "one", s.self, 2)
+	index := s.assign(someJob, a, 1, 2)
+	s.report(a, 1, running(1, index), running(2, index))
+	s.held = []Held{{Job: taskstate.Job{ID: someJob, Name: "one", Count: 2}}}
+	list := func() (told []string) {
+		t.Helper()
+		if err := s.listEvents(func(e event) error {
+			if e.kind == kindJob || e.kind == kindTask {
+				told = append(told, strings.TrimPrefix(fmt.Sprint(e), "0 "))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return told
+	}
+	id := string(someJob)
+	if got, want := list(), []string{"job .0.0 held", "job .0.0 running", "task " + id + ".1.1 running", "task " + id + ".2.1 running"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	s.write(ledger.Command{Cancel: &ledger.Cancel{Job: someJob, Reason: "by me"}})
+	for n := 1; n <= 2; n++ {
+		s.settle(a, taskstate.Status{Task: taskstate.Task(someJob, n, 1), Seq: 3, State: taskstate.Shutdown, Index: index, Exit: taskstate.NoExit})
+	}
+	for _, e := range list() {
+		if strings.HasPrefix(e, "task ") {
+			t.Errorf("a task of a job that is over is listed: %s", e)
+		}
+	}
 }
