@@ -74,6 +74,9 @@
 //	  │                  │ unreachable for too long    │ it runs again
 //	  └──── Supersede ◀──┴─────────────────────────────┘
 //
+// An attempt whose end others have heard from its worker, and this peer from them, is settled and
+// not given up when its peer is unreachable.
+//
 // While an assigned attempt is being saved, its process has ended: it uses nothing of its peer and
 // of what its job may have at once, but for a place among the tasks that the worker holds. It has
 // begun, a drain waits for it, and if its peer vanishes it is lost like any other.

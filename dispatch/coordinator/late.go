@@ -124,6 +124,7 @@ func (ts *tasks) keepTold(p *peerState) {
 
 // tasks are the attempts that peers have: how each ends, and is given up.
 type tasks struct {
+	heard    func(taskstate.TaskID) (taskstate.Status, bool) // may be nil
 	clock    *clock.Clock
 	agenda   *agenda
 	outbox   *outbox

@@ -59,7 +59,7 @@ func (rp *replacer) addReplacements(cmds []ledger.Command, size int) ([]ledger.C
 			if len(slots) == 0 || !h.job.cancelled && !rp.peers.mayReplace(p) {
 				continue // what is cancelled needs no replacement, only an end
 			}
-			if cmds, size = rp.tasks.giveUpSlots(h, slots, taskstate.ReasonUnreachable, cmds, size); rp.agenda.replacing {
+			if cmds, size = rp.tasks.giveUpSlots(p, h, slots, taskstate.ReasonUnreachable, cmds, size); rp.agenda.replacing {
 				return cmds, size
 			}
 		}
@@ -200,7 +200,7 @@ func (rp *replacer) addUntaken(cmds []ledger.Command, size int) ([]ledger.Comman
 			continue
 		}
 		for _, h := range p.byAge() {
-			if cmds, size = rp.tasks.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); rp.agenda.replacing {
+			if cmds, size = rp.tasks.giveUpSlots(p, h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); rp.agenda.replacing {
 				return cmds, size
 			}
 		}

@@ -17,7 +17,7 @@ func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.T
 	ps := &peers{cfg: &cfg, clock: k, agenda: a, all: map[taskstate.PeerID]*peerState{}, strangers: map[taskstate.PeerID]PeerVerdict{}}
 	js := &jobs{clock: k, agenda: a, outbox: o, peers: ps, all: map[taskstate.JobID]*jobState{}}
 	ss := &sessions{cfg: &cfg, epoch: epoch, clock: k, agenda: a, peers: ps, open: map[ConnID]*workerSession{}, base: pace{cfg.Beat, cfg.Grace}}
-	ts := &tasks{clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, began: st.Began()}
+	ts := &tasks{heard: cfg.Heard, clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, began: st.Began()}
 	pl := &placer{cfg: &cfg, clock: k, agenda: a, peers: ps, jobs: js, seed: cfg.Seed}
 	c := &Core{
 		cfg: &cfg, epoch: epoch, clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, tasks: ts, placer: pl,

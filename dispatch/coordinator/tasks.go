@@ -197,13 +197,16 @@ func (ts *tasks) giveUpAll(p *peerState) {
 	}
 }
 
-// giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in
-// replacing, where one proposal ends.
-func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
+// giveUpSlots adds to cmds that the attempts of these slots are given up, but for those whose end is
+// known. It stops, and says so in replacing, where one proposal ends.
+func (ts *tasks) giveUpSlots(p *peerState, h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	for _, n := range slots {
 		if size >= maxDecideSize {
 			ts.agenda.replacing = true
 			return cmds, size
+		}
+		if ts.endHeard(p, h, n) {
+			continue
 		}
 		r := h.mark(n, deciding)
 		t := taskstate.Task(h.job.id, n, int(r.attempt))
@@ -211,6 +214,25 @@ func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds
 		size += supersedeBytes
 	}
 	return cmds, size
+}
+
+// endHeard has the end of an attempt decided that its worker told others and not this coordinator:
+// people may have been told of it, and it is as good as one that came in the session.
+func (ts *tasks) endHeard(p *peerState, h *holding, slot int) bool {
+	if ts.heard == nil {
+		return false
+	}
+	r := h.slots[slot]
+	st, ok := ts.heard(taskstate.Task(h.job.id, slot, int(r.attempt)))
+	if !ok || !st.State.Final() || ts.runsAgain(h, &st, r.state >= taskstate.Starting || st.State != taskstate.Rejected) {
+		return false
+	}
+	ts.release(p, h, &r)
+	r.state = st.State
+	r.marks |= deciding
+	h.slots[slot] = r
+	ts.settle(p, &st)
+	return true
 }
 
 // lost tells whether what was decided about an assignment may be in a part of the ledger that was.

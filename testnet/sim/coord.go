@@ -51,7 +51,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	}
 	w := l.w
 	t := &term{l: l, lead: lead, since: w.now(), links: map[coordinator.ConnID]*door{}, wait: wait, probes: map[taskstate.PeerID]time.Duration{}}
-	cfg := coordinator.CoreConfig{Self: l.p.id, Seed: w.cfg.Seed, MaxAhead: 8, Read: l.replica.Read}
+	cfg := coordinator.CoreConfig{Self: l.p.id, Seed: w.cfg.Seed, MaxAhead: 8, Read: l.replica.Read, Heard: l.table.Get}
 	if w.cfg.Seed%3 == 0 {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
