@@ -114,6 +114,9 @@ func (r *Executor) Holds() (words []string) {
 	if b.holds.Files {
 		words = append(words, taskstate.RequireLandlock, taskstate.IsolateFS)
 	}
+	if b.holds.Groups {
+		words = append(words, taskstate.RequireCgroup)
+	}
 	if b.holds.Net {
 		words = append(words, taskstate.RequireNet)
 	}
@@ -183,6 +186,9 @@ func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox
 		hide = hide && !(user == nil && slices.Contains(c.Without, taskstate.WithoutHide))
 		s.NoNet = c.Net == taskstate.NetNone
 		s.Closed = c.Isolate != "" && c.Isolate != taskstate.IsolateNone
+		// What people run on their own machines pays no tenth of its rate for this; all else does.
+		s.Only = slices.Contains(c.Require, taskstate.RequireCgroup)
+		s.Group = b.holds.Groups && (s.Only || !c.Ours)
 		s.Demands = len(c.Require) > 0 || user != nil || s.NoNet || s.Closed
 		if s.Closed {
 			s.Write, s.Read = []string{b.real(home)}, c.Read

@@ -363,7 +363,7 @@ func taskFolder(t *testing.T) string {
 // Attack (n): the trial of a kernel without landlock shows what this one's is made to show.
 func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 	h, _ := boxed(t)
-	h.boxes.holds.Files, h.boxes.holds.Net = false, false
+	h.boxes.holds.Files, h.boxes.holds.Net, h.boxes.holds.Groups = false, false, false
 	for n, c := range []taskstate.Confinement{
 		{Require: []string{taskstate.RequireLandlock}},
 		{Isolate: taskstate.IsolateFS},
@@ -393,7 +393,7 @@ func TestWhatATaskOfAnotherUsersPeerWasHeldToIsWhatWasDoneAndNotMore(t *testing.
 func whatWasHeld(t *testing.T) {
 	h, data := boxed(t)
 	look := "grep -q 'NoNewPrivs:.1' /proc/self/status && echo nnp; ls " + data + "/policy.yaml >/dev/null 2>&1 || echo hide; " +
-		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; true"
+		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; grep -q ^0::/.*covey- /proc/self/cgroup && echo cgroup; true"
 	for n, c := range []taskstate.Confinement{
 		{As: as()},
 		{As: taskstate.AsSelf},
@@ -401,7 +401,9 @@ func whatWasHeld(t *testing.T) {
 		{As: as(), Net: taskstate.NetNone},
 		{As: as(), Isolate: taskstate.IsolateFS},
 		{As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
+		{As: as(), Ours: true},
 		{As: taskstate.AsSelf, Require: []string{taskstate.RequireLandlock}}, // that it can be had is not that it was
+		{As: as(), Require: []string{taskstate.RequireCgroup}},
 	} {
 		if h.lacks(&c) != nil {
 			continue

@@ -20,6 +20,8 @@ type Spec struct {
 	Write   []string // of a Closed one: absolute
 	Alike   bool     // many processes are kept from the same: what is made for one is kept for the next
 	NNP     bool     // neither it nor what it starts gains privileges by executing a program
+	Group   bool     // it starts in a control group, if one can be had
+	Only    bool     // and nowhere else
 	Demands bool     // it does not start where this cannot be done, not even under an older supervisor
 }
 
@@ -32,6 +34,7 @@ type Holds struct {
 	Users      bool   // processes can be another user's
 	Privileges bool   // they can be kept from gaining privileges
 	Net        bool   // they can be without a network
+	Groups     bool   // they can be in control groups
 	Files      bool   // which files they open can be restricted (landlock)
 	Why        string // why folders cannot be hidden, for people
 }
@@ -49,6 +52,7 @@ const (
 	HeldRules                       // the kernel looks at what files it opens: for Closed, or in place of mounts
 	HeldFiles                       // Spec.Closed
 	HeldNet                         // Spec.NoNet
+	HeldGroup                       // it was started in a control group that ends all of it
 )
 
 // Held is what a process is kept from that Run has started; of nil, nothing.
@@ -73,6 +77,11 @@ func (s *Spec) Held() Held {
 		}
 	}
 	return h
+}
+
+// Grouped tells whether the process is to start in a control group, and whether it must.
+func (s *Spec) Grouped() (wants, must bool) {
+	return s != nil && s.Group, s != nil && s.Group && s.Only
 }
 
 // restricted tells whether the thread is held to rules on files, which takes that it gains no

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // tryEnv makes a process of this program one that tries what its first argument is the folder for.
@@ -20,7 +21,11 @@ func try() struct{} {
 	if os.Getenv(tryEnv) == "" || len(os.Args) != 2 {
 		return struct{}{}
 	}
-	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles} {
+	if os.Args[1] == tryWait {
+		time.Sleep(tryWaits)
+		os.Exit(0)
+	}
+	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles, tryGroup} {
 		dir, err := os.MkdirTemp(os.Args[1], "try")
 		if err == nil {
 			err = errors.Join(layOut(dir), trial(dir))
@@ -34,7 +39,13 @@ func try() struct{} {
 }
 
 // trials are the names of what is tried.
-var trials = [...]string{"mounts", "net", "files"}
+var trials = [...]string{"mounts", "net", "files", "group"}
+
+// tryWait makes such a process one that waits to be killed, for so long.
+const (
+	tryWait  = "wait"
+	tryWaits = 10 * time.Second
+)
 
 // layOut makes what is tried with.
 func layOut(dir string) error {
@@ -77,6 +88,31 @@ func tryFiles(dir string) error {
 	})
 }
 
+// tryGroup looks whether a process that is started in a control group ends with it.
+func tryGroup(dir string) error {
+	g := OpenGroups(dir)
+	if g == nil {
+		return errors.New("no control group can be made here")
+	}
+	defer g.Close()
+	k := g.Take()
+	if k == nil {
+		return errors.New("no control group can be made here")
+	}
+	attr := &syscall.SysProcAttr{}
+	k.Start(attr)
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], tryWait}, &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+	if err != nil {
+		return os.NewSyscallError("start a process in a control group", err)
+	}
+	k.Over()
+	var end syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &end, 0, nil); err != nil || end.Signal() != syscall.SIGKILL {
+		return errors.New("what is in a control group did not end with it")
+	}
+	return nil
+}
+
 // Try finds out what can be done here: born tells that what starts processes can be born anew, as
 // the supervisor is; otherwise it is this very process.
 func Try(born bool) Holds {
@@ -91,7 +127,7 @@ func Try(born bool) Holds {
 		h.Why = err.Error()
 		failed, err = tryApart(func(*syscall.SysProcAttr) {})
 	}
-	h.Files = err == nil && failed["files"] == ""
+	h.Files, h.Groups = err == nil && failed["files"] == "", (root || born) && err == nil && failed["group"] == ""
 	return h
 }
 

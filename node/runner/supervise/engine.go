@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // Defaults of EngineConfig.
@@ -22,6 +24,8 @@ type EngineConfig struct {
 	LogCap int64         // bytes kept of each output file
 	Grace  time.Duration // from SIGTERM to SIGKILL
 	Warn   func(string)  // what should be known and stops nothing; must not block
+
+	Groups *sandbox.Groups // for tasks; nil: there are none
 
 	room func() (Room, error) // how the disk stands; nil: look
 }

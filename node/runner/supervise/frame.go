@@ -109,7 +109,7 @@ func appendBox(b []byte, s sandbox.Spec) []byte {
 	for _, paths := range [][]string{s.Hide, s.Show, s.Read, s.Write} {
 		b = appendTexts(b, paths)
 	}
-	return append(b, flagsOf(s.NNP, s.Demands, s.Rules, s.NoNet, s.Closed, s.Alike))
+	return append(b, flagsOf(s.NNP, s.Demands, s.Rules, s.NoNet, s.Closed, s.Alike, s.Group, s.Only))
 }
 
 // box takes what appendBox made.
@@ -119,7 +119,7 @@ func (d *decoder) box() *sandbox.Spec {
 		s.User = &user
 	}
 	s.Hide, s.Show, s.Read, s.Write = d.texts(), d.texts(), d.texts(), d.texts()
-	d.flags(&s.NNP, &s.Demands, &s.Rules, &s.NoNet, &s.Closed, &s.Alike)
+	d.flags(&s.NNP, &s.Demands, &s.Rules, &s.NoNet, &s.Closed, &s.Alike, &s.Group, &s.Only)
 	d.bad = d.bad || s.Check() != nil
 	return s
 }

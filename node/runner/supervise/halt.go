@@ -97,6 +97,7 @@ func (e *Engine) Close(reason string) error {
 	e.reaper.close()
 	e.sweeper.close()
 	e.Detach()
+	e.cfg.Groups.Close()
 	_ = e.null.Close()
 	e.ends.close()
 	return e.records.close()

@@ -15,10 +15,10 @@ import (
 	"covey/node/runner/sandbox"
 )
 
-// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP HELD, padded
-// with blanks. A free line is blank. CAP is that of the task's output, below zero if the newest
-// stays, and HELD what the task is kept from; lines of 0.1 have neither, and its readers do not
-// look so far.
+// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP HELD GROUP,
+// padded with blanks. A free line is blank. CAP is that of the task's output, below zero if the
+// newest stays, HELD what the task is kept from, GROUP its control group; lines of 0.1 have none of
+// these, and its readers do not look so far.
 const recordSize = 192
 
 const runningFile = ".running"
@@ -43,6 +43,7 @@ type record struct {
 	boot          string
 	cap           outputCap // of its output; zero: not known
 	held          sandbox.Held
+	group         int // number of its control group; 0: it is in none
 	slot          int
 }
 
@@ -93,9 +94,10 @@ func parseRecord(line string) (record, bool) {
 		if err == nil && limit > math.MinInt64 {
 			r.cap = outputCap{limit: max(limit, -limit), newest: limit < 0}
 		}
-		if len(f) > n+1 {
+		if len(f) > n+2 {
 			held, _ := strconv.ParseUint(f[n+1], 10, 16)
 			r.held = sandbox.Held(held)
+			r.group, _ = strconv.Atoi(f[n+2])
 		}
 	}
 	return r, r.pid == 0 || r.pid > 1
@@ -144,7 +146,8 @@ func (r *records) put(rec record) error {
 		limit = -limit
 	}
 	line = append(strconv.AppendInt(line, limit, 10), ' ')
-	line = strconv.AppendUint(line, uint64(rec.held), 10)
+	line = append(strconv.AppendUint(line, uint64(rec.held), 10), ' ')
+	line = strconv.AppendInt(line, int64(rec.group), 10)
 	if len(line) >= recordSize {
 		return fmt.Errorf("the name %q is too long", rec.task)
 	}

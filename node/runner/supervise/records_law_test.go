@@ -165,7 +165,7 @@ func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.held = math.MaxUint16
+	rec.held, rec.group = math.MaxUint16, 999_999
 	want := record{task: task, pid: 1 << 22, before: century, after: century, deadline: 2 * century, boot: BootID()}
 	if err := r.put(want); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.close()
-	if len(again.left) != 1 || again.left[0].pid != want.pid || again.left[0].deadline != want.deadline || again.left[0].task != task || again.left[0].held != rec.held {
+	if len(again.left) != 1 || again.left[0].pid != want.pid || again.left[0].deadline != want.deadline || again.left[0].task != task || again.left[0].held != rec.held || again.left[0].group != rec.group {
 		t.Errorf("found %+v", again.left)
 	}
 }

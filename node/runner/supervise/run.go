@@ -11,6 +11,8 @@ import (
 	"covey/node/runner/sandbox"
 )
 
+var errNoGroup = errors.New("it must not run without a control group of its own, and none can be made here")
+
 // proc is one process that is not over. mu guards what may change.
 type proc struct {
 	spec    Spec
@@ -21,7 +23,8 @@ type proc struct {
 	slot    int
 	at      int64
 	held    sandbox.Held
-	began   time.Time // with the monotonic clock's reading
+	group   *sandbox.Group // nil: it is in none
+	began   time.Time      // with the monotonic clock's reading
 	stop    string
 	timeout bool
 	ended   bool
@@ -108,13 +111,23 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
+	if wants, must := x.spec.Box.Grouped(); wants {
+		if x.group = e.cfg.Groups.Take(); x.group == nil && must {
+			out.close()
+			in.passedOn(stdin)
+			in.close()
+			e.over(x, refused(x.spec.Task, errNoGroup))
+			return
+		}
+	}
 	began := time.Now()
 	p, err := spawn(spec{
 		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: stdin, stdout: out.files[0].f, stderr: out.files[1].f,
-		box: x.spec.Box,
+		box: x.spec.Box, group: x.group,
 	})
 	in.passedOn(stdin)
 	if err != nil {
+		x.group.Over()
 		out.close()
 		in.close()
 		e.over(x, refused(x.spec.Task, err))
@@ -140,7 +153,9 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 	if d := x.spec.Timeout; d > 0 {
 		deadline = sinceBoot() + d.Milliseconds()
 	}
-	rec.held = c.held
+	if rec.held = c.held; rec.held&sandbox.HeldGroup != 0 {
+		rec.group = x.group.N
+	}
 	e.records.started(rec, c.pid, deadline)
 	_, grace := e.limits() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
@@ -174,6 +189,7 @@ func (e *Engine) await(x *proc) {
 
 func (e *Engine) ended(x *proc, how ending) {
 	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
+	x.group.Over()
 	short := e.shortage() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
 	x.ended = true

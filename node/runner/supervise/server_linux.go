@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"covey/node/runner/sandbox"
 )
 
 // Descriptors a supervisor is born with.
@@ -60,7 +62,7 @@ func (s *server) run() (err error) {
 		return fmt.Errorf("the supervisor has no socket: %w", err)
 	}
 	defer l.Close()
-	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: s.log.write})
+	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: s.log.write, Groups: sandbox.OpenGroups(s.dir)})
 	if err != nil {
 		return err
 	}

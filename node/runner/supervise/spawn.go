@@ -21,6 +21,7 @@ type spec struct {
 	stdin          *os.File
 	stdout, stderr logFile
 	box            *sandbox.Spec
+	group          *sandbox.Group // nil: none is to be had
 }
 
 // group is the process group it leads.

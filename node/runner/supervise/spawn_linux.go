@@ -47,10 +47,20 @@ func spawn(s spec) (*child, error) {
 func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
 	sandbox.DropBorn()
 	attr.Setpgid, attr.PidFD = true, &c.fd
-	c.pid, err = syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+	how := &syscall.ProcAttr{
 		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
 		Sys: attr,
-	})
+	}
+	if s.group != nil {
+		s.group.Start(attr)
+		if c.pid, err = syscall.ForkExec(s.path, s.argv, how); err == nil {
+			c.held |= sandbox.HeldGroup
+		}
+		attr.UseCgroupFD = false
+	}
+	if _, must := s.box.Grouped(); s.group == nil || err != nil && !must { // in a group that somebody took away it would not start
+		c.pid, err = syscall.ForkExec(s.path, s.argv, how)
+	}
 	if err == nil {
 		forks.ours[c.pid] = true
 	}
