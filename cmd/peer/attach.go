@@ -357,7 +357,7 @@ func over(state string) bool {
 // replaced tells whether an attempt ended through no fault of its own: the slot gets another one.
 func replaced(t api.Task) bool {
 	switch t.Reason {
-	case "recalled", "interrupted", "dropped", "unreachable", "stuck", "not-started", "drained", "moved", "updated":
+	case "recalled", "interrupted", "dropped", "unreachable", "stuck", "not-started", "drained", "moved", "updated", "no-room", "policy":
 		return true
 	}
 	return false

@@ -96,6 +96,7 @@ func TestAnAttemptThatWasLostIsNotShownAsAFailure(t *testing.T) {
 		taskstate.ReasonMaxFails: false, taskstate.ReasonAfter: false,
 		taskstate.ReasonRecalled: true, taskstate.ReasonInterrupted: true, taskstate.ReasonDropped: true, taskstate.ReasonUnreachable: true,
 		taskstate.ReasonStuck: true, taskstate.ReasonNotStarted: true, taskstate.ReasonDrained: true, taskstate.ReasonMoved: true, taskstate.ReasonUpdated: true,
+		taskstate.ReasonNoRoom: true, taskstate.ReasonPolicy: true,
 	} {
 		if replaced(api.Task{Reason: string(reason)}) != lost {
 			t.Errorf("%q: replaced is %v", reason, !lost)
