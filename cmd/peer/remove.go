@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,10 +30,11 @@ Losing a machine revokes nothing: jobs that were ordered at that peer go on, unt
 expire. They are listed, and on a terminal you are asked what is to become of them:
 
   --adopt   signs them again, as ordered by the peer you type this at; nothing restarts
-  --revoke  makes the key of the removed peer void: they are cancelled, its tickets are revoked,
-            and roles that it gave others count no more
+  --revoke  makes the key of the removed peer void: they are cancelled, its tickets are revoked, and
+            no machine's policy believes roles that it gave others; those that have them are named:
+            give them again, or take them, with ` + "`peer roles`" + `
 
-For a machine in bad hands there is --revoke. It can be said later, too, with the peer's whole id.`,
+For a machine in bad hands there is --revoke. Both can be said later, too, with the peer's whole id.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets --adopt\n  peer remove laptop2 --revoke",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
@@ -58,10 +60,16 @@ For a machine in bad hands there is --revoke. It can be said later, too, with th
 					return err
 				}
 			}
-			if err := cl.Remove(ctx, args[0], api.Removal{Revoke: revoke}); err != nil {
+			err = cl.Remove(ctx, args[0], api.Removal{Revoke: revoke})
+			if known, ok := errors.AsType[*api.Error](err); ok && known.Code == api.NotFound && adopt && len(ordered.Jobs) > 0 {
+				return nil // it was removed before
+			} else if err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Err, "removed %s\n", args[0])
+			if revoke && len(ordered.Gave) > 0 {
+				fmt.Fprintf(c.Err, "no policy believes the roles any more that it gave: %s; `peer roles PEER ROLE…` gives them again, or takes them\n", strings.Join(ordered.Gave, ", "))
+			}
 			switch names := orderedNames(ordered); {
 			case len(ordered.Jobs) == 0 || adopt:
 			case revoke:

@@ -401,10 +401,12 @@ type Removal struct {
 	Revoke bool // its key counts for nothing any more: what it ordered ends
 }
 
-// Ordered is what a peer's key ordered and is not over.
+// Ordered is what a peer's key ordered and is not over, and which members (by name) have the roles
+// that it gave them last.
 type Ordered struct {
 	Peer string       `json:"peer"`
 	Jobs []OrderedJob `json:"jobs"`
+	Gave []string     `json:"gave,omitempty"`
 }
 
 // OrderedJob is one job of Ordered.

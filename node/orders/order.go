@@ -27,13 +27,22 @@ func (o *Orders) OrderedBy(_ context.Context, peer string) (api.Ordered, error) 
 		return api.Ordered{}, err
 	}
 	out := api.Ordered{Peer: id, Jobs: []api.OrderedJob{}}
+	var gave []taskstate.PeerID
 	o.cfg.Replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if n := len(m.Grants); m.In() && n > 0 && m.Grants[n-1].Word.By == id && m.Entry.Peer != id {
+				gave = append(gave, m.Entry.Peer)
+			}
+		}
 		for j := range s.Warrants().OrderedBy(id) {
 			if _, _, cancelled := j.Cancelled(); !cancelled {
 				out.Jobs = append(out.Jobs, api.OrderedJob{ID: string(j.Job().ID), Name: j.Job().Name, Type: string(cmp.Or(j.Job().Type, taskstate.BatchJob)), Run: j.Job().Order != nil && j.Job().Order.Starts != nil})
 			}
 		}
 	})
+	for _, m := range gave { // names are asked for by a read of their own
+		out.Gave = append(out.Gave, o.cfg.Who.Called(m))
+	}
 	return out, nil
 }
 
