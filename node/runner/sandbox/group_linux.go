@@ -39,7 +39,7 @@ type Group struct {
 }
 
 // OpenGroups are those of whoever has this name, also of an earlier life of it; nil: none can be
-// made here.
+// made here. The first one that is taken makes their folder.
 func OpenGroups(name string) *Groups {
 	own, err := ownGroup()
 	if err != nil {
@@ -48,20 +48,16 @@ func OpenGroups(name string) *Groups {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	g := &Groups{dir: filepath.Join(own, fmt.Sprintf("covey-%x", h.Sum64()))}
-	if err := os.Mkdir(g.dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if syscall.Access(own, wOK) != nil {
 		return nil
 	}
 	for _, n := range g.numbers() {
 		g.last = max(g.last, n)
 	}
-	k := g.Take()
-	if k == nil || syscall.Access(filepath.Join(g.path(k.N), killFile), 2) != nil { // W_OK; a kernel before 5.14 has none
-		g.Close()
-		return nil
-	}
-	k.Over()
 	return g
 }
+
+const wOK = 2 // W_OK
 
 const killFile = "cgroup.kill"
 
@@ -121,7 +117,7 @@ func (g *Groups) Take() *Group {
 		return k
 	}
 	g.last++
-	if syscall.Mkdir(g.path(g.last), 0o755) != nil {
+	if os.MkdirAll(g.path(g.last), 0o755) != nil {
 		return nil
 	}
 	return g.open(g.last)
@@ -138,7 +134,10 @@ func (g *Groups) Adopt(n int) *Group {
 
 func (g *Groups) open(n int) *Group {
 	k := &Group{N: n, all: g}
-	var err error
+	err := syscall.Access(filepath.Join(g.path(n), killFile), wOK) // a kernel before 5.14 has none
+	if err != nil {
+		return nil
+	}
 	if k.fd, err = syscall.Open(g.path(n), oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0); err != nil {
 		return nil
 	}
