@@ -87,6 +87,7 @@ var floors = map[string]int{
 	"node/blob/store": 2,
 	"node/files":      4,
 	"node/care":       5,
+	"node/copies":     4,
 	"node/keep":       4,
 	"node/saver":      5,
 	"node/guard":      5,

@@ -11,6 +11,7 @@ import (
 
 	"covey/dispatch/worker/journal"
 	"covey/internal/atomicfile"
+	"covey/node/copies"
 	"covey/p2p/starts"
 	"covey/taskstate"
 )
@@ -20,7 +21,7 @@ import (
 const startsName = "starts"
 
 // maxChain is how many starts a folder remembers. One that others know and the folder does not is a
-// sign that it was turned back, see startChain.
+// sign that it was turned back, see copies.Chain.
 const maxChain = 1024
 
 // lastBegun is what a start leaves for the next one.
@@ -34,48 +35,41 @@ type lastBegun struct {
 	Host   string   `json:"host"`             // on which machine
 }
 
-// startChain is what a folder knows of the starts before this one.
-type startChain struct {
-	numbers []uint64
-	gap     bool // there were others before these
+// thisStart is a start of this program in its folder, and those before it.
+type thisStart struct {
+	start  starts.Start
+	stamps []uint64     // of starts before it that may have used the worker's journal last
+	chain  copies.Chain // of starts before it
+	moved  string       // why the folder seems not to be where it was at the last start; "": it is
 }
 
-// outrun tells whether a start of this peer came after all of these: then the folder was turned
-// back. One that is not known may also be from before a gap, unless it followed one that is known.
-func (c startChain) outrun(by starts.Start) bool {
-	return !slices.Contains(c.numbers, by.Number) && (!c.gap || slices.Contains(c.numbers, by.Before))
-}
-
-// begin draws the number of this start and writes it down. moved says, if it is not "", that the
-// folder is not where it was.
-func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64, chain startChain, moved string, err error) {
+// begin draws the number of this start and writes it down.
+func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 	last, err := f.lastStart()
 	if err != nil {
-		return now, nil, chain, "", err
+		return b, err
 	}
-	chain = startChain{numbers: last.Chain, gap: last.Gap || last.Number == 0 && f.hasMet()}
+	b.chain = copies.Chain{Numbers: last.Chain, Gap: last.Gap || last.Number == 0 && f.hasMet()}
 	if last.Number != 0 {
-		stamps = append(slices.Clone(last.Stamps), last.Number)
-		moved = f.movedFrom(last)
+		b.stamps = append(slices.Clone(last.Stamps), last.Number)
+		b.chain.Numbers = append(last.Chain, last.Number)
+		b.moved = f.movedFrom(last)
 	}
-	now = starts.Start{Number: last.Number}.Next()
-	if last.Number != 0 {
-		chain.numbers = append(last.Chain, last.Number)
+	if over := len(b.chain.Numbers) - maxChain; over > 0 {
+		b.chain.Numbers, b.chain.Gap = b.chain.Numbers[over:], true
 	}
-	if over := len(chain.numbers) - maxChain; over > 0 {
-		chain.numbers, chain.gap = chain.numbers[over:], true
-	}
-	next := lastBegun{Number: now.Number, Before: now.Before, Chain: chain.numbers, Gap: chain.gap, Place: f.place(), Host: machineID()}
-	if s := journal.LastStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
+	b.start = starts.Start{Number: last.Number}.Next()
+	next := lastBegun{Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Host: machineID()}
+	if s := journal.LastStart(f.dir, self); len(b.stamps) == 0 || slices.Contains(b.stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
-	return now, stamps, chain, moved, f.remember(next)
+	return b, f.remember(next)
 }
 
 // hasMet tells whether this folder has met others as one that counts its starts: if it knows of
 // none, they were lost.
 func (f *folder) hasMet() bool {
-	_, err := os.Stat(f.path(metName))
+	_, err := os.Stat(f.path(copies.FileName))
 	return err == nil
 }
 
@@ -96,7 +90,7 @@ func (f *folder) remember(last lastBegun) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(f.path(startsName), withSum(b))
+	return atomicfile.Write(f.path(startsName), atomicfile.WithSum(b))
 }
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A
@@ -115,7 +109,7 @@ func (f *folder) lastStart() (last lastBegun, err error) {
 
 // decodeStart reads the file's content: nothing if it is damaged.
 func decodeStart(file []byte) (last lastBegun) {
-	line, err := summed(file)
+	line, err := atomicfile.Summed(file)
 	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Chain) > maxChain {
 		return lastBegun{}
 	}

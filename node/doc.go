@@ -43,7 +43,6 @@
 //
 //	statuses          the door of the statuses, and the topic they go out by
 //	heed              who hears of an applied entry, in which order
-//	copies            whether another process goes by this peer's key
 //	dialects          which dialect members read
 //	offering          what is given to tasks
 //	jobFiles          the store of files, and all that moves them

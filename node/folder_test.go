@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/copies"
+	"covey/p2p/starts"
 )
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
@@ -176,5 +179,36 @@ func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {
 	wg.Wait()
 	if left, err := filepath.Glob(filepath.Join(n.folder.dir, "space*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
+	t.Parallel()
+	f := &folder{dir: t.TempDir()}
+	var first, last starts.Start
+	for i := range maxChain + 3 {
+		b, err := f.begin("self")
+		now, chain := b.start, b.chain
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = now
+		}
+		if want := i > maxChain; chain.Gap != want || len(chain.Numbers) != min(i, maxChain) {
+			t.Fatalf("start %d knows %d before it, gap %v", i, len(chain.Numbers), chain.Gap)
+		}
+		if i > maxChain && chain.Outrun(first) || i > 0 && !chain.Outrun(last.Next()) {
+			t.Fatalf("start %d takes the first for a later one, or a later one for none", i)
+		}
+		last = now
+	}
+	if err := errors.Join(os.Remove(f.path(startsName)), os.WriteFile(f.path(copies.FileName), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if b, err := f.begin("self"); err != nil || !b.chain.Gap || b.chain.Outrun(last) {
+			t.Fatalf("after its starts were lost: gap %v, %v", b.chain.Gap, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
 	"covey/node/highwater"
+	"covey/node/troubles"
 	"covey/taskstate"
 )
 
@@ -125,4 +126,13 @@ func TestACoordinatorAsksTheOtherVotersWhatTheyRememberOfAWorkerThatComesBack(t 
 	<-ready
 	all[0].back() // to follow them, as a rule
 	w.notices(peer.back(), first)
+}
+
+func has(x *troubles.Troubles, peer, code string) bool {
+	for _, t := range x.List(peer) {
+		if t.Code == code {
+			return true
+		}
+	}
+	return false
 }

@@ -16,7 +16,10 @@ import (
 	"covey/node/api"
 	"covey/node/blob"
 	"covey/node/calls"
+	"covey/node/copies"
+	"covey/node/highwater"
 	"covey/node/keep"
+	"covey/node/secrets"
 	"covey/node/stdin"
 	"covey/node/tasklog"
 	"covey/p2p"
@@ -105,7 +108,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, calls.Protocol, session.Protocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, quorum.FollowProtocol, quorum.RaftProtocol, quorum.VoterProtocol,
-	p2p.HelloProtocol, startProtocol, stdin.Protocol, blob.Protocol, keep.Protocol,
+	p2p.HelloProtocol, copies.Protocol, stdin.Protocol, blob.Protocol, keep.Protocol, secrets.Protocol, highwater.Protocol,
 }
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"covey/node/api"
 	"covey/node/caller"
+	"covey/node/copies"
 	"covey/node/files"
 	"covey/node/guard"
 	"covey/node/metrics"
@@ -143,7 +144,7 @@ func (n *Node) Down(context.Context) error {
 func (n *Node) halt(on bool) {
 	if on {
 		n.worker.Mute(true)
-		n.worker.Refrain(api.TroubleCopied, errCopied{})
+		n.worker.Refrain(api.TroubleCopied, copies.Copied{})
 		if err := n.ledger.Suspend(); err != nil {
 			n.log.Warn("took no more part in deciding, with trouble", "err", err)
 		}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,10 +14,10 @@ import (
 	"covey/internal/atomicfile"
 	"covey/internal/pause"
 	"covey/node/api"
+	"covey/node/copies"
 	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/p2p/starts"
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -55,7 +53,7 @@ func (f *folder) newIdentity(joining bool) error {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	if last.Number != 0 { // else nobody knows of a start of it, or it was written before
-		r := renounced{Peer: self, Number: last.Number}
+		r := copies.Renounced{Peer: self, Number: last.Number}
 		if r.Sig, err = key.Sign(starts.Renunciation(r.Peer, r.Number)); err == nil {
 			err = f.writeRenounced(r)
 		}
@@ -75,7 +73,7 @@ func (f *folder) newIdentity(joining bool) error {
 	return atomicfile.FlushDir(f.dir)
 }
 
-func (f *folder) writeRenounced(r renounced) error {
+func (f *folder) writeRenounced(r copies.Renounced) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -105,44 +103,29 @@ func (f *folder) setAside(name string) error {
 	return nil
 }
 
+// tellAgain is how long a peer waits until it tries once more to say that it gave an identity up.
+const tellAgain = 2 * time.Second
+
 // giveUp tells the peer that keeps the identity this peer has given up, until it has heard of it or
 // ctx ends.
-func (f *folder) giveUp(ctx context.Context, self taskstate.PeerID, dial dialFunc, log *slog.Logger) error {
+func (f *folder) giveUp(ctx context.Context, self taskstate.PeerID, dial copies.Dial, log *slog.Logger) error {
 	b, err := os.ReadFile(f.path(renouncedName))
 	if err != nil {
 		return nil //nolint:nilerr // most peers never gave one up
 	}
-	var r renounced
+	var r copies.Renounced
 	if json.Unmarshal(b, &r) != nil || r.Peer == self {
 		return nil
 	}
 	for {
-		if err := tellRenounced(ctx, dial, r); err == nil {
+		if err := r.Tell(ctx, dial); err == nil {
 			if err := os.Remove(f.path(renouncedName)); err != nil {
 				log.Warn("a note about an identity that was given up stays", "err", err)
 			}
 			return nil
 		}
-		if pause.For(ctx, lookAgain) != nil {
+		if pause.For(ctx, tellAgain) != nil {
 			return nil
 		}
 	}
-}
-
-// dialFunc opens a stream to a peer.
-type dialFunc func(ctx context.Context, peer, protocol string) (net.Conn, error)
-
-func tellRenounced(ctx context.Context, dial dialFunc, r renounced) error {
-	c, err := dial(ctx, taskstate.PeerID(r.Peer), startProtocol)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(lookTime))
-	t := &talk{c: c, r: wire.NewReader(c, startAskCap), w: wire.NewWriter(c, startAskCap)}
-	a, err := t.ask(startAsk{Renounce: &r})
-	if err == nil && !a.Taken {
-		err = fmt.Errorf("%s does not know what to make of it", r.Peer)
-	}
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/calls"
+	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/guard"
 	"covey/node/held"
@@ -28,7 +29,6 @@ import (
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
-	"covey/p2p/starts"
 	"covey/taskstate"
 	"covey/trust/audit"
 	"covey/trust/seal"
@@ -43,12 +43,9 @@ type Node struct {
 
 	folder    *folder
 	self      taskstate.PeerID
-	start     starts.Start // of this program in its folder
-	stamps    []uint64     // starts before it that may have used the journal last
-	chain     startChain   // starts before it
-	copies    *copies
+	begun     thisStart
+	copies    *copies.Copies
 	highwater *highwater.File
-	moved     bool // the folder is not where it was at the last start
 	name      string
 	host      *p2p.Host
 	roster    *admission.Roster

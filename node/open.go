@@ -22,6 +22,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/guard"
 	"covey/node/held"
@@ -204,13 +205,18 @@ func (n *Node) openNetwork() (err error) {
 	n.own = troubles.Own{Self: n.self, All: &n.troubles, Log: n.log}
 	n.audit = audit.New(audit.Config{Path: n.folder.path(audit.FileName), Now: n.cfg.Now, Trouble: n.own.Audit})
 	n.audit.Write(audit.Record{What: audit.Began, By: n.self, Detail: "version " + n.cfg.Version})
-	n.beginStart()
-	n.copies = newCopies(n.copiesConfig(key))
+	if begun, err := n.folder.begin(n.self); err != nil {
+		// A number that the next start would not know of is not used: others take this one for what it was.
+		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
+	} else if n.begun = begun; begun.moved != "" {
+		n.own.Moved(begun.moved)
+	}
+	n.copies = copies.New(n.copiesConfig(key))
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.OldJoinProtocol, admission.RosterProtocol},
 		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: neighbour(n.roster.Admitted),
 		Relay: true, Sockets: n.cfg.Machine.Sockets, Slowable: n.cfg.Testnet, Log: n.log,
-		Version: n.cfg.Version, Start: n.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
+		Version: n.cfg.Version, Start: n.begun.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -239,7 +245,7 @@ func (n *Node) openState() (err error) {
 	}
 	n.replica = n.ledger.Replica()
 	if n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
+		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.begun.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	}); err != nil {
 		return err

@@ -91,23 +91,6 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 	}
 }
 
-// beginStart draws this start's number before anybody hears of this peer.
-func (n *Node) beginStart() {
-	start, stamps, chain, moved, err := n.folder.begin(n.self)
-	if err != nil {
-		// A number that the next start would not know of is not used: others take this one for what
-		// it was.
-		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
-		return
-	}
-	n.start, n.stamps, n.chain = start, stamps, chain
-	n.moved = moved != ""
-	if n.moved {
-		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
-		n.own.Moved(moved)
-	}
-}
-
 func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, error) {
 	l, err := quorum.Open(quorum.Config{
 		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Committed: n.metrics.Committed, Log: n.log, Now: n.cfg.Now,

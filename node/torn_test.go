@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,8 +10,10 @@ import (
 	"testing"
 
 	marks "covey/dispatch/ledger/quorum/mark"
+	"covey/internal/atomicfile"
 	"covey/internal/long"
 	"covey/node/api"
+	"covey/node/copies"
 	"covey/node/runner/supervise"
 	"covey/p2p/starts"
 	"covey/taskstate"
@@ -124,10 +127,12 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 // metSomebody writes what only a peer has that is not alone.
 func metSomebody(t *testing.T, f *folder) {
 	t.Helper()
-	m := met{path: f.path(metName)}
-	if err := m.save(func() map[taskstate.PeerID]pastProof {
-		return map[taskstate.PeerID]pastProof{"somebody": {Nonce: 5, Proof: starts.Proof{Start: starts.Start{}.Next(), Recent: []uint64{5}, Sig: []byte("signed")}}}
-	}); err != nil {
+	proof := starts.Proof{Start: starts.Start{}.Next(), Recent: []uint64{5}, Sig: []byte("signed")}
+	met, err := json.Marshal(map[string]any{"somebody": map[string]any{"Nonce": 5, "Proof": proof}})
+	if err == nil {
+		err = atomicfile.Write(f.path(copies.FileName), atomicfile.WithSum(met))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	var book marks.Book

@@ -20,6 +20,7 @@ import (
 	"covey/node/api"
 	"covey/node/blob"
 	"covey/node/calls"
+	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/entry"
 	"covey/node/guard"
@@ -56,7 +57,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
 
-	n.host.Handle(startProtocol, n.copies.serve)
+	n.host.Handle(copies.Protocol, n.copies.Serve)
 	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
 
 	undo = append(undo, n.heed.observe()...)
@@ -156,7 +157,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
-		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
+		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.begun.start, Stamps: n.begun.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
 		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.secrets, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
@@ -349,7 +350,7 @@ func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.files.saving(sink, n.cfg.Machine.Runner)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.begun.moved != "", Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
 	cfg.Sandbox = &runner.Sandbox{
 		Hide: []string{n.folder.dir}, Show: []string{api.SocketPath(n.folder.dir)}, Users: n.folder.path("task-users"),
 		Self: n.cfg.Testnet, // one's own experiment runs what one could run oneself
@@ -386,13 +387,12 @@ func (n *Node) secretsConfig() secrets.Config {
 }
 
 // copiesConfig joins the copies with the rest of the peer.
-func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
-	return copiesConfig{
-		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
-		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
-		back:   func(why string) { n.worker.TurnedBack(why) },
-		name:   func(peer string) string { return n.view.Who.Name(peer) },
-		met:    n.folder.path(metName),
+func (n *Node) copiesConfig(key crypto.PrivKey) copies.Config {
+	return copies.Config{
+		Self: n.self, Start: n.begun.start, Chain: n.begun.chain, Sign: key.Sign, Say: &n.troubles, Halt: n.halt, Met: n.folder.path(copies.FileName), Log: n.log,
+		OnEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
+		Back:   func(why string) { n.worker.TurnedBack(why) },
+		Name:   func(peer string) string { return n.view.Who.Name(peer) },
 	}
 }
 

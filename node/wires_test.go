@@ -8,18 +8,14 @@ import (
 	"testing"
 
 	"covey/internal/golden"
+	"covey/node/copies"
 )
-
-func TestFramesAreAsTheirVersionHasThem(t *testing.T) {
-	t.Parallel()
-	golden.Wires(t, "wires.txt", golden.Wire{Name: startProtocol, Frames: map[string]any{"start": &startAsk{}, "start answer": &startAnswer{}}})
-}
 
 // The two files of one word are read by every later version.
 func TestAnIncarnationAndAnIdentityGivenUpAreWrittenAsTheyAlwaysWere(t *testing.T) {
 	t.Parallel()
 	f := &folder{dir: t.TempDir()}
-	if err := f.writeRenounced(renounced{Peer: "p1", Number: 7, Sig: []byte("signed")}); err != nil {
+	if err := f.writeRenounced(copies.Renounced{Peer: "p1", Number: 7, Sig: []byte("signed")}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(f.path(renouncedName))

@@ -26,7 +26,8 @@ func (o Own) hold(code, text string) (news bool) {
 }
 
 // Moved says that the data folder is not where it was.
-func (o Own) Moved(text string) {
+func (o Own) Moved(why string) {
+	text := why + ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
 	o.Log.Warn(text)
 	o.hold(api.TroubleMoved, text)
 }

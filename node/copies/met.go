@@ -1,4 +1,4 @@
-package node
+package copies
 
 import (
 	"encoding/json"
@@ -11,10 +11,10 @@ import (
 	"covey/taskstate"
 )
 
-// metName is the file in which a peer remembers which start of every other one it met last, as that
+// FileName is the file in which a peer remembers which start of every other one it met last, as that
 // one signed it: so that a folder that was turned back is noticed also where everybody was down at
 // once.
-const metName = "met"
+const FileName = "met"
 
 // maxMet bounds what is read of it.
 const maxMet = 4 << 20
@@ -40,7 +40,7 @@ func (m *met) load() (all map[taskstate.PeerID]pastProof) {
 
 // decodeMet reads the file's content: nothing if it is damaged.
 func decodeMet(file []byte) (all map[taskstate.PeerID]pastProof) {
-	line, err := summed(file)
+	line, err := atomicfile.Summed(file)
 	if err != nil || json.Unmarshal(line, &all) != nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (m *met) save(list func() map[taskstate.PeerID]pastProof) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(m.path, withSum(b))
+	return atomicfile.Write(m.path, atomicfile.WithSum(b))
 }
 
 // pastProof is an answer that a peer gave before, to the peer that shows it.

@@ -1,11 +1,9 @@
-package node
+package copies
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"testing"
 
@@ -17,7 +15,7 @@ import (
 
 // process is one that goes by a key, and what it came to.
 type process struct {
-	*copies
+	*Copies
 	troubles troubles.Troubles
 	halts    int
 	backs    int
@@ -43,20 +41,20 @@ func newVillage(t *testing.T) *village {
 		t.Fatal(err)
 	}
 	v.eye = v.process(starts.Start{}.Next())
-	v.eye.cfg.self = "observer"
-	v.eye.cfg.onEach = func(context.Context, string, string) (list []net.Conn) {
+	v.eye.cfg.Self = "observer"
+	v.eye.cfg.OnEach = func(context.Context, string, string) (list []net.Conn) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		for _, p := range v.up {
 			here, there := net.Pipe()
-			go p.serve("observer", there)
+			go p.Serve("observer", there)
 			list = append(list, here)
 		}
 		return list
 	}
 	v.all = nil
 	for _, p := range []*process{v.eye} {
-		p.cfg.sign = key.Sign
+		p.cfg.Sign = key.Sign
 	}
 	return v
 }
@@ -65,11 +63,11 @@ func (v *village) process(start starts.Start, chain ...uint64) *process {
 	p := &process{}
 	sign := func([]byte) ([]byte, error) { return nil, nil }
 	if v.eye != nil {
-		sign = v.eye.cfg.sign
+		sign = v.eye.cfg.Sign
 	}
-	p.copies = newCopies(copiesConfig{
-		self: v.id, start: start, chain: startChain{numbers: chain}, sign: sign, say: &p.troubles, log: slog.New(slog.DiscardHandler),
-		halt: func(bool) { p.halts++ }, back: func(string) { p.backs++ }, name: func(s string) string { return s },
+	p.Copies = New(Config{
+		Self: v.id, Start: start, Chain: Chain{Numbers: chain}, Sign: sign, Say: &p.troubles, Log: slog.New(slog.DiscardHandler),
+		Halt: func(bool) { p.halts++ }, Back: func(string) { p.backs++ }, Name: func(s string) string { return s },
 	})
 	v.all = append(v.all, p)
 	return p
@@ -145,15 +143,15 @@ func TestWhatAnotherHolderGaveUpIsBelievedByItsSignatureOnly(t *testing.T) {
 	s := starts.Start{}.Next()
 	a, b := v.process(s), v.process(s.Next(), s.Number)
 	v.look(a, b)
-	forged := renounced{Peer: v.id, Number: b.cfg.start.Number, Sig: []byte("trust me")}
+	forged := Renounced{Peer: v.id, Number: b.cfg.Start.Number, Sig: []byte("trust me")}
 	if a.renounce(forged) || !a.Halted() {
 		t.Fatal("anybody can say so")
 	}
-	sig, err := v.eye.cfg.sign(starts.Renunciation(v.id, b.cfg.start.Number))
+	sig, err := v.eye.cfg.Sign(starts.Renunciation(v.id, b.cfg.Start.Number))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.renounce(renounced{Peer: v.id, Number: b.cfg.start.Number, Sig: sig}) || a.Halted() || has(&a.troubles, v.id, api.TroubleCopied) {
+	if !a.renounce(Renounced{Peer: v.id, Number: b.cfg.Start.Number, Sig: sig}) || a.Halted() || has(&a.troubles, v.id, api.TroubleCopied) {
 		t.Fatal("it waits on")
 	}
 	v.look(a)
@@ -214,45 +212,15 @@ func TestAStartFromBeforeWhatTheFolderRemembersIsNoSignThatItWasTurnedBack(t *te
 	}
 	v.look(v.process(long[0])) // met last long ago
 	now := v.process(long[3], long[2].Number)
-	now.cfg.chain.gap = true
+	now.cfg.Chain.Gap = true
 	v.look(now)
 	if now.backs != 0 || has(&now.troubles, v.id, api.TroubleTurnedBack) {
 		t.Fatal("a start from before the gap is taken for a later one")
 	}
 	back := v.process(long[2].Next(), long[2].Number) // from a copy of before long[3]
-	back.cfg.chain.gap = true
+	back.cfg.Chain.Gap = true
 	v.look(back)
 	if back.backs != 1 {
 		t.Fatal("a start that followed one that is known is not taken for a later one")
-	}
-}
-
-func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
-	t.Parallel()
-	f := &folder{dir: t.TempDir()}
-	var first, last starts.Start
-	for i := range maxChain + 3 {
-		now, _, chain, _, err := f.begin("self")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = now
-		}
-		if want := i > maxChain; chain.gap != want || len(chain.numbers) != min(i, maxChain) {
-			t.Fatalf("start %d knows %d before it, gap %v", i, len(chain.numbers), chain.gap)
-		}
-		if i > maxChain && chain.outrun(first) || i > 0 && !chain.outrun(last.Next()) {
-			t.Fatalf("start %d takes the first for a later one, or a later one for none", i)
-		}
-		last = now
-	}
-	if err := errors.Join(os.Remove(f.path(startsName)), os.WriteFile(f.path(metName), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, _, chain, _, err := f.begin("self"); err != nil || !chain.gap || chain.outrun(last) {
-			t.Fatalf("after its starts were lost: gap %v, %v", chain.gap, err)
-		}
 	}
 }

@@ -1,0 +1,172 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"covey/node/api"
+	"covey/p2p"
+	"covey/p2p/starts"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// Protocol asks a process which start of its peer it is. It is for members.
+const Protocol = "/covey/start/1"
+
+const (
+	askCap     = 8 << 10
+	mostAsks   = 32               // on one stream
+	answerTime = 10 * time.Second // of one stream
+)
+
+type ask struct {
+	Nonce    uint64        `cbor:"1,keyasint,omitempty"` // who are you? answered by Proof
+	Meet     bool          `cbor:"2,keyasint,omitempty"` // somebody else is you: answered by a Nonce for it
+	Other    *starts.Proof `cbor:"3,keyasint,omitempty"` // its answer to that
+	Past     *pastProof    `cbor:"4,keyasint,omitempty"` // who you were before
+	Renounce *Renounced    `cbor:"5,keyasint,omitempty"` // who was you is not any more
+}
+
+type answer struct {
+	Proof *starts.Proof `cbor:"1,keyasint,omitempty"`
+	Nonce uint64        `cbor:"2,keyasint,omitempty"`
+	Taken bool          `cbor:"3,keyasint,omitempty"`
+}
+
+// Serve answers Protocol.
+func (c *Copies) Serve(peer string, conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(answerTime))
+	r, w := wire.NewReader(conn, askCap), wire.NewWriter(conn, askCap)
+	var nonce uint64 // for the one we are told of
+	for range mostAsks {
+		var q ask
+		if err := r.Read(&q); err != nil {
+			return
+		}
+		var a answer
+		switch {
+		case q.Nonce != 0:
+			p, err := c.prove(q.Nonce)
+			if err != nil {
+				return
+			}
+			a.Proof = &p
+		case q.Meet:
+			nonce = drawNonce()
+			a.Nonce = nonce
+		case q.Other != nil:
+			a.Taken = nonce != 0 && c.meet(peer, nonce, *q.Other)
+			nonce = 0
+		case q.Past != nil:
+			a.Taken = c.wasSomebody(peer, *q.Past)
+		case q.Renounce != nil:
+			a.Taken = c.renounce(*q.Renounce)
+		}
+		if err := w.Send(a); err != nil {
+			return
+		}
+	}
+}
+
+func (c *Copies) prove(nonce uint64) (p starts.Proof, err error) {
+	p = starts.Proof{Start: c.cfg.Start, Recent: c.history.Answer(nonce), Halted: c.Halted()}
+	p.Sig, err = c.cfg.Sign(p.Statement(c.cfg.Self, nonce))
+	return p, err
+}
+
+// own tells whether a proof is signed with our key.
+func (c *Copies) own(nonce uint64, p starts.Proof) bool {
+	return p.Sane() && p2p.Verify(c.cfg.Self, p.Statement(c.cfg.Self, nonce), p.Sig) == nil
+}
+
+// meet takes the answer to a challenge of ours that another process gave with our key.
+func (c *Copies) meet(from string, nonce uint64, p starts.Proof) bool {
+	if !c.own(nonce, p) || p.Start.Number == c.cfg.Start.Number && c.history.Has(nonce) {
+		return false // nobody's, or our own
+	}
+	c.mu.Lock()
+	news := len(c.others) == 0
+	if len(c.others) < mostAsks {
+		c.others[p.Start.Number] = true
+	}
+	c.mu.Unlock()
+	if news {
+		text := "another process goes by this peer's identity right now: this machine or its data folder was copied. Neither votes nor takes tasks until a person decides: stop one of them and give it an identity of its own with `peer up --new-identity --join TICKET` (`peer ticket` at another peer); if the other one is gone for good, restart this one"
+		c.cfg.Say.Set(c.cfg.Self, api.TroubleCopied, text)
+		c.cfg.Log.Error(text, "told by", c.cfg.Name(from), "start", c.cfg.Start.Number, "other start", p.Start.Number)
+		c.turn.Set()
+	}
+	return true
+}
+
+// wasSomebody is shown an answer that this peer gave before. If the start that gave it is none of
+// those the folder remembers, the folder was turned back to what it was before that.
+func (c *Copies) wasSomebody(from string, p pastProof) bool {
+	n := p.Proof.Start.Number
+	if !c.own(p.Nonce, p.Proof) || n == c.cfg.Start.Number || !c.cfg.Chain.Outrun(p.Proof.Start) || c.knowsOther(n) {
+		return false
+	}
+	if c.cfg.Start.Before == 0 {
+		return false // a folder that begins with this start was lost, not turned back: its journal is as new as it is
+	}
+	if c.cfg.Say.Set(c.cfg.Self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
+		c.cfg.Log.Error("this data folder was turned back: there was a later start of this peer", "told by", c.cfg.Name(from), "start", n)
+		c.cfg.Back("others know a later start of this peer than its data folder does: it was turned back")
+	}
+	return true
+}
+
+func (c *Copies) knowsOther(n uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.others[n]
+}
+
+// renounce hears that another holder of our key has taken an identity of its own.
+func (c *Copies) renounce(r Renounced) bool {
+	if r.Peer != c.cfg.Self || p2p.Verify(c.cfg.Self, starts.Renunciation(r.Peer, r.Number), r.Sig) != nil {
+		return false
+	}
+	c.mu.Lock()
+	free := len(c.others) > 0 && r.Number != c.cfg.Start.Number
+	if free {
+		clear(c.others) // its earlier starts, too; should there be a third one, somebody meets it again
+	}
+	c.mu.Unlock()
+	if free {
+		c.cfg.Say.Clear(c.cfg.Self, api.TroubleCopied)
+		c.cfg.Log.Info("the other process that went by this peer's identity has one of its own now")
+		c.turn.Set()
+	}
+	return true
+}
+
+// Renounced is a start that gave its identity up, with `peer up --new-identity`.
+type Renounced struct {
+	Peer   taskstate.PeerID `cbor:"1,keyasint" json:"peer"`
+	Number uint64           `cbor:"2,keyasint" json:"number"`
+	Sig    []byte           `cbor:"3,keyasint" json:"sig"`
+}
+
+// Dial opens a stream to a peer.
+type Dial func(ctx context.Context, peer, protocol string) (net.Conn, error)
+
+// Tell tells the peer that keeps the identity.
+func (r Renounced) Tell(ctx context.Context, dial Dial) error {
+	c, err := dial(ctx, r.Peer, Protocol)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(lookTime))
+	t := &talk{c: c, r: wire.NewReader(c, askCap), w: wire.NewWriter(c, askCap)}
+	a, err := t.ask(ask{Renounce: &r})
+	if err == nil && !a.Taken {
+		err = fmt.Errorf("%s does not know what to make of it", r.Peer)
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	mrand "math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/internal/wake"
+	"covey/node/api"
+	"covey/node/troubles"
+	"covey/p2p/starts"
+	"covey/taskstate"
+)
+
+const (
+	lookTime     = 2 * time.Second  // to answer now
+	lookAgain    = 2 * time.Second  // while there are two
+	firstLook    = 10 * time.Second // after a peer was met, for its proof; up to twice that
+	maxLookQueue = 1024
+)
+
+// Config is what copies act on.
+type Config struct {
+	Self   taskstate.PeerID
+	Start  starts.Start
+	Chain  Chain // the starts before, as far as the folder knows
+	Sign   func([]byte) ([]byte, error)
+	OnEach func(ctx context.Context, peer, protocol string) []net.Conn
+	Say    *troubles.Troubles
+	Halt   func(on bool)    // stop voting and taking tasks, or go on
+	Back   func(why string) // this folder was turned back
+	Name   func(string) string
+	Met    string // the file that remembers whom it met
+	Log    *slog.Logger
+}
+
+// Chain is what a folder knows of the starts before this one.
+type Chain struct {
+	Numbers []uint64
+	Gap     bool // there were others before these
+}
+
+// Outrun tells whether a start of this peer came after all of these: then the folder was turned
+// back. One that is not known may also be from before a gap, unless it followed one that is known.
+func (c Chain) Outrun(by starts.Start) bool {
+	return !slices.Contains(c.Numbers, by.Number) && (!c.Gap || slices.Contains(c.Numbers, by.Before))
+}
+
+// Copies finds processes that go by one key. Run owns the looking; what others ask is answered on
+// their own goroutines.
+type Copies struct {
+	cfg     Config
+	history starts.History
+	met     met
+	queue   chan string
+	turn    wake.Signal // the halt changed
+
+	mu     sync.Mutex
+	known  map[taskstate.PeerID]starts.Start
+	proofs map[taskstate.PeerID]pastProof
+	asked  map[taskstate.PeerID]bool // in the queue
+	double map[taskstate.PeerID]bool // there are two of them
+	others map[uint64]bool           // numbers of other holders of our key
+	looks  map[taskstate.PeerID]chan struct{}
+	unkept bool // the file has less than proofs
+}
+
+// New begins with whom the file remembers; Run looks at those that Ask and Heard name.
+func New(cfg Config) *Copies {
+	c := &Copies{
+		cfg: cfg, met: met{path: cfg.Met}, queue: make(chan string, maxLookQueue), turn: wake.New(),
+		known: map[taskstate.PeerID]starts.Start{}, proofs: map[taskstate.PeerID]pastProof{}, asked: map[taskstate.PeerID]bool{},
+		double: map[taskstate.PeerID]bool{}, others: map[uint64]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
+	}
+	for p, past := range c.met.load() {
+		c.proofs[p], c.known[p] = past, past.Proof.Start
+	}
+	return c
+}
+
+// Run looks at peers until ctx ends.
+func (c *Copies) Run(ctx context.Context) error {
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	defer c.keep()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.turn:
+			c.cfg.Halt(c.Halted())
+		case p := <-c.queue:
+			c.mu.Lock()
+			delete(c.asked, p)
+			c.mu.Unlock()
+			c.look(ctx, p)
+		case <-again.C:
+			c.keep() // of many that are met at once in one write
+			for _, p := range c.doubles() {
+				c.look(ctx, p)
+			}
+		}
+	}
+}
+
+func (c *Copies) doubles() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.double {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Ask has a peer looked at soon. It never blocks: if very many wait, one that is met again is asked
+// then.
+func (c *Copies) Ask(peer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked[peer] || peer == c.cfg.Self {
+		return
+	}
+	select {
+	case c.queue <- peer:
+		c.asked[peer] = true
+	default:
+	}
+}
+
+// Heard hears which start a peer says it is. It never blocks.
+func (c *Copies) Heard(peer string, start starts.Start) {
+	if start.IsZero() || peer == c.cfg.Self {
+		return
+	}
+	c.mu.Lock()
+	was, met := c.known[peer]
+	if !met {
+		c.known[peer] = start
+	}
+	c.mu.Unlock()
+	switch {
+	case !met:
+		time.AfterFunc(firstLook+mrand.N(firstLook), func() { c.Ask(peer) })
+	case was.Number != start.Number:
+		c.Ask(peer)
+	}
+}
+
+// Vet tells whether a peer that says Hello as a start may have a session: not while two processes
+// answer for it.
+func (c *Copies) Vet(peer string, start starts.Start) error {
+	if peer == c.cfg.Self {
+		return nil
+	}
+	c.mu.Lock()
+	past, shown := c.proofs[peer]
+	c.mu.Unlock()
+	if !start.IsZero() && (!shown || past.Proof.Start.Number != start.Number) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		c.look(ctx, peer)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.double[peer] {
+		return errors.New("another process goes by the same identity: both wait for a person (`peer status` there)")
+	}
+	return nil
+}
+
+// Halted tells whether another process goes by our key.
+func (c *Copies) Halted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.others) > 0
+}
+
+// keep writes down whom this peer met since the last time.
+func (c *Copies) keep() {
+	c.mu.Lock()
+	news := c.unkept
+	c.unkept = false
+	c.mu.Unlock()
+	if !news {
+		return
+	}
+	if err := c.met.save(c.pasts); err != nil {
+		c.cfg.Log.Warn("whom this peer met cannot be remembered", "err", err)
+	}
+}
+
+func (c *Copies) pasts() map[taskstate.PeerID]pastProof {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.proofs)
+}
+
+// Copied is why a worker takes nothing on while there are two of it.
+type Copied struct{}
+
+func (Copied) Error() string {
+	return "another process goes by this peer's identity: it takes nothing until a person decides (`peer status` there)"
+}
+
+// Code implements worker.Coded.
+func (Copied) Code() string { return api.TroubleCopied }
