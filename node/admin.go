@@ -14,9 +14,9 @@ func (n *Node) Leave(ctx context.Context) error {
 	if len(n.view.Who.Admitted()) < 2 {
 		return api.Errorf(api.Conflict, "this is the only peer of its cluster. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
-	n.leaving.Store(true)
+	n.ending.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
-		n.leaving.Store(false)
+		n.ending.leaving.Store(false)
 		n.keeper.Moved()
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"covey/node/api"
@@ -134,9 +135,18 @@ func (n *Node) goodbye() {
 	}
 }
 
+// ending is that this peer is to end, and whether it gives its membership up.
+type ending struct {
+	asked   chan struct{} // closed by the first that asks
+	once    sync.Once
+	leaving atomic.Bool // the end of the membership is this peer's own wish
+}
+
+func (e *ending) ask() { e.once.Do(func() { close(e.asked) }) }
+
 // Down implements api.AdminBackend.
 func (n *Node) Down(context.Context) error {
-	n.downOnce.Do(func() { close(n.down) })
+	n.ending.ask()
 	return nil
 }
 

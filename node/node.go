@@ -2,7 +2,6 @@ package node
 
 import (
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,66 +40,69 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 
-	folder    *folder
-	self      taskstate.PeerID
-	begun     thisStart
-	copies    *copies.Copies
-	highwater *highwater.File
-	name      string
-	host      *p2p.Host
-	roster    *admission.Roster
-	seats     *admission.SeatChain
+	// Who this peer is, whom it lets in, where it listens.
+	folder *folder
+	self   taskstate.PeerID
+	name   string
+	begun  thisStart
+	copies *copies.Copies // who else goes by its key
+	host   *p2p.Host
+	doors  *doors
+	roster *admission.Roster
+	keeper *roster.Keeper // has the roster in step with the ledger
+	seats  *admission.SeatChain
 
-	replica  *ledger.Replica
+	// What was decided, who is here.
 	ledger   *quorum.Node
-	members  *membership.Membership
-	table    *taskstate.Table
-	store    *digest.Store
-	exchange *digest.Exchange
-	statuses *statuses
+	replica  *ledger.Replica
 	heed     *heed
-	coord    *coordinator.Loop
+	members  *membership.Membership
 	dialects *dialects
+	seat     *seat
+	refused  *quorum.Refusals // what members said that no honest one does
+	given    *readers.Given
+	readers  *readers.Readers
+
+	// What is reported.
+	table     *taskstate.Table
+	store     *digest.Store
+	exchange  *digest.Exchange
+	statuses  *statuses
+	highwater *highwater.File
+
+	// What runs here, and who runs what when this peer coordinates.
+	coord    *coordinator.Loop
 	worker   *worker.Loop
+	offer    *offering
 	runner   Runner
 	owner    *guard.Owner // of this machine: what it lets run
 	guard    *guard.Guard
-	trust    *guard.Desk
 	logs     *tasklog.Store
 	files    *jobFiles
-	seat     *seat
-	doors    *doors
 	feeds    *stdin.Feeds
 	sealKey  *seal.Key
 	audience *secrets.Audience // whom secrets are for
 	secrets  *secrets.Secrets
-	held     *held.Store
-	line     *calls.Line
-	desk     *decide.Desk
-	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
 	room     fullDisk
-	view     *view.View
-	orders   *orders.Orders
-	offer    *offering
 
-	audit *audit.Log
+	// What people ask and order.
+	view    *view.View
+	orders  *orders.Orders
+	trust   *guard.Desk
+	held    *held.Store
+	line    *calls.Line
+	desk    *decide.Desk
+	audit   *audit.Log
+	metrics *metrics.Meter
 
-	given   *readers.Given
-	readers *readers.Readers
-
-	keeper *roster.Keeper // has the roster in step with the ledger
-
-	how      string   // founded, joined, resumed
-	warnings []string // of the start; not changed later
-	metrics  *metrics.Meter
+	how      string            // founded, joined, resumed
+	warnings []string          // of the start; not changed later
 	troubles troubles.Troubles // what is wrong with peers, this one included
 	own      troubles.Own      // what is wrong with this one
-	down     chan struct{}     // closed by the first Down or Leave
-	downOnce sync.Once
-	ready    atomic.Bool   // the start is over
-	up       chan struct{} // closed then
-	leaving  atomic.Bool   // the end of the membership is this peer's own wish
+	ready    atomic.Bool       // the start is over
+	up       chan struct{}     // closed then
+	ending   *ending
 }
 
 // now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set:

@@ -57,7 +57,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), up: make(chan struct{}),
+		up: make(chan struct{}), ending: &ending{asked: make(chan struct{})},
 	}
 	defer func() {
 		if err != nil {
@@ -157,7 +157,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		ready(st)
 		select {
 		case <-ctx.Done():
-		case <-n.down:
+		case <-n.ending.asked:
 		case <-life.Done():
 		}
 	}
@@ -174,7 +174,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		return err
 	}
 	if n.keeper.Removed() {
-		if err := n.folder.endTasks(); err != nil || n.leaving.Load() {
+		if err := n.folder.endTasks(); err != nil || n.ending.leaving.Load() {
 			return err
 		}
 		return n.keeper.ErrRemoved()

@@ -9,8 +9,11 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/node/api"
+	"covey/node/guard"
+	"covey/node/runner"
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // readyTimeout is how long a peer that resumes waits for contact, before it says so and goes on.
@@ -81,7 +84,7 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 			replayed = nil
 		case <-limit.C:
 			return nil // the status says so
-		case <-n.down: // stopped already, or told that it was removed
+		case <-n.ending.asked: // stopped already, or told that it was removed
 			return context.Canceled
 		case <-ctx.Done():
 			return ctx.Err()
@@ -99,4 +102,49 @@ func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, e
 		return nil, api.Errorf(api.Failed, "%v", err)
 	}
 	return l, nil
+}
+
+// newRunner makes what runs tasks, as far as this machine's owner allows.
+func (n *Node) newRunner() (Runner, error) {
+	var err error
+	n.guard, err = guard.New(guard.Config{
+		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
+		Policy: n.owner.Now, Asks: n.owner.Asks, Roles: n.owner.Roles, Applied: n.replica.Applied,
+		Audit: n.audit,
+	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { return n.unguardedRunner(sink) })
+	if err != nil {
+		return nil, err // not n.guard: a nil *guard.Guard would be a Runner that is not nil
+	}
+	n.trust = &guard.Desk{Owner: n.owner, Guard: n.guard, Name: n.view.Who.Name, Members: func() (keys []taskstate.PeerID) {
+		for _, e := range n.roster.All() {
+			if e.Has(admission.Submit) {
+				keys = append(keys, e.Peer)
+			}
+		}
+		return keys
+	}}
+	return n.guard, nil
+}
+
+func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
+	if n.cfg.Machine.Runner != nil {
+		return n.files.saving(sink, n.cfg.Machine.Runner)
+	}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.begun.moved != "", Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
+	cfg.Sandbox = &runner.Sandbox{
+		Hide: []string{n.folder.dir}, Show: []string{api.SocketPath(n.folder.dir)}, Users: n.folder.path("task-users"),
+		Self: n.cfg.Testnet, // one's own experiment runs what one could run oneself
+	}
+	if n.cfg.Testnet {
+		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
+	}
+	return n.files.saving(sink, func(sink func(taskstate.RunReport)) (Runner, error) {
+		r, err := runner.New(sink, cfg)
+		if err != nil {
+			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
+		}
+		n.owner.Hold(r.Holds())
+		n.own.Exposed(r.Exposed())
+		return r, nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 
@@ -17,16 +16,13 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
-	"covey/node/api"
 	"covey/node/blob"
 	"covey/node/calls"
 	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/entry"
-	"covey/node/guard"
 	"covey/node/highwater"
 	"covey/node/orders"
-	"covey/node/runner"
 	"covey/node/secrets"
 	"covey/node/sweep"
 	"covey/node/tasklog"
@@ -295,8 +291,8 @@ func neighbour(admitted func(peer string) bool) func(by *p2p.Host, peer string, 
 }
 
 func (n *Node) rosterChanged() {
-	if n.keeper.Removed() && !n.leaving.Load() { // one that leaves is answered first
-		n.downOnce.Do(func() { close(n.down) })
+	if n.keeper.Removed() && !n.ending.leaving.Load() { // one that leaves is answered first
+		n.ending.ask()
 	}
 	n.host.Recheck()
 	n.members.Recheck()
@@ -323,51 +319,6 @@ func (n *Node) askNewcomers() {
 }
 
 var _ ledger.Ledger = (*quorum.Node)(nil)
-
-// newRunner makes what runs tasks, as far as this machine's owner allows.
-func (n *Node) newRunner() (Runner, error) {
-	var err error
-	n.guard, err = guard.New(guard.Config{
-		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
-		Policy: n.owner.Now, Asks: n.owner.Asks, Roles: n.owner.Roles, Applied: n.replica.Applied,
-		Audit: n.audit,
-	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { return n.unguardedRunner(sink) })
-	if err != nil {
-		return nil, err // not n.guard: a nil *guard.Guard would be a Runner that is not nil
-	}
-	n.trust = &guard.Desk{Owner: n.owner, Guard: n.guard, Name: n.view.Who.Name, Members: func() (keys []taskstate.PeerID) {
-		for _, e := range n.roster.All() {
-			if e.Has(admission.Submit) {
-				keys = append(keys, e.Peer)
-			}
-		}
-		return keys
-	}}
-	return n.guard, nil
-}
-
-func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
-	if n.cfg.Machine.Runner != nil {
-		return n.files.saving(sink, n.cfg.Machine.Runner)
-	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.begun.moved != "", Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
-	cfg.Sandbox = &runner.Sandbox{
-		Hide: []string{n.folder.dir}, Show: []string{api.SocketPath(n.folder.dir)}, Users: n.folder.path("task-users"),
-		Self: n.cfg.Testnet, // one's own experiment runs what one could run oneself
-	}
-	if n.cfg.Testnet {
-		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
-	}
-	return n.files.saving(sink, func(sink func(taskstate.RunReport)) (Runner, error) {
-		r, err := runner.New(sink, cfg)
-		if err != nil {
-			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
-		}
-		n.owner.Hold(r.Holds())
-		n.own.Exposed(r.Exposed())
-		return r, nil
-	})
-}
 
 // secretsConfig joins what seals secrets for jobs that are submitted here, and brings those of
 // tasks that run here.
