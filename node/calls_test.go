@@ -105,7 +105,7 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 		case c.need != "" && r.Error == nil:
 			t.Errorf("%+v was allowed", c.call)
 		case c.need != "":
-			wants(t, r.Error, api.Refused, c.need, "peer ticket --role")
+			wants(t, r.Error, api.Refused, c.need, "peer roles puppet ROLE")
 		}
 	}
 }
