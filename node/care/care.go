@@ -495,7 +495,7 @@ func (c *Care) carry(ctx context.Context, d Do) Outcome {
 			err = nil
 		}
 	case Ask:
-		return c.ask(ctx, d.Peer, &d.Thing)
+		return c.ask(ctx, d.Peer, &d.Thing, false)
 	case Release:
 		err = c.release(ctx, &d.Thing)
 	}
@@ -577,13 +577,13 @@ func (c *Care) bringFrom(ctx context.Context, dos []Do, peers func() []string) e
 	return c.cfg.Store.PinAll(pins...)
 }
 
-// ask has a peer keep a thing, as whoever made it does.
-func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing) Outcome {
+// ask has a peer keep a thing, as whoever made it does. read: it is to read its copy if it has one.
+func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing, read bool) Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stalled := time.AfterFunc(keep.Stall, cancel)
 	defer stalled.Stop()
-	r := keep.Request{Task: t.ID, Saved: *t.Saved, Holders: []string{c.cfg.Self}}
+	r := keep.Request{Task: t.ID, Saved: *t.Saved, Holders: []string{c.cfg.Self}, Read: read}
 	var came int64
 	err := keep.Ask(ctx, c.cfg.Net, peer, r, func(bytes int64) {
 		if bytes > came {
@@ -613,8 +613,8 @@ func (c *Care) release(ctx context.Context, t *Thing) error {
 		return errors.New("nobody tells the ledger")
 	}
 	n, home := 0, false
-	for id, p := range c.cfg.Peers() { // who has it says so at once; whose disk is a new one brings it
-		if id != c.cfg.Self && p.Here && !p.Drained && slices.Contains(t.keepers(), id) && c.ask(ctx, id, t) == OK {
+	for id, p := range c.cfg.Peers() { // who has it reads it; whose disk is a new one, or has rotted, brings it
+		if id != c.cfg.Self && p.Here && !p.Drained && slices.Contains(t.keepers(), id) && c.ask(ctx, id, t, true) == OK {
 			n, home = n+1, home || id == t.Owner
 		}
 	}

@@ -9,7 +9,8 @@
 // One stream for each request. Who asks says what is to be kept, and who has it; the keeper fetches
 // it (package blob), says now and then how far it is, and at last that it is kept – on its disk and
 // pinned – or why not: it stores nothing for others, it has no room, it does that for as many as it
-// can, or something failed. Members are answered only.
+// can, or something failed. Whoever is about to let go of its own copy has the others read theirs
+// first. Members are answered only.
 //
 // What several requests of one peer want is fetched together while they are small, with one sync for
 // all, so that thousands of small outputs do not wait for a disk each.

@@ -28,7 +28,8 @@ type request struct {
 	Logs    []byte   `cbor:"5,keyasint,omitempty"` // the tree of its logs
 	Bytes   int64    `cbor:"6,keyasint,omitempty"` // of all files of Root
 	Files   int      `cbor:"7,keyasint,omitempty"`
-	Holders []string `cbor:"8,keyasint"` // who has it; at least one
+	Holders []string `cbor:"8,keyasint"`           // who has it; at least one
+	Read    bool     `cbor:"9,keyasint,omitempty"` // before it is said to be kept
 }
 
 // answer is a frame of the keeper. Exactly one field is set; all but Going are the last.
@@ -76,6 +77,9 @@ type Request struct {
 	Task    taskstate.TaskID
 	Saved   taskstate.Saved // Root, Bytes, Files, Logs
 	Holders []taskstate.PeerID
+	// Read has a peer that has it read all of it before it says so, and bring anew what has rotted:
+	// whoever asks is about to let go of its own copy.
+	Read bool
 }
 
 var errRequest = errors.New("that cannot be kept: it says not what, or not who has it")
@@ -83,7 +87,7 @@ var errRequest = errors.New("that cannot be kept: it says not what, or not who h
 func (r *Request) frame() request {
 	f := request{
 		Job: string(r.Task.Job), Slot: r.Task.Slot, Attempt: r.Task.Attempt,
-		Bytes: r.Saved.Bytes, Files: r.Saved.Files, Holders: r.Holders,
+		Bytes: r.Saved.Bytes, Files: r.Saved.Files, Holders: r.Holders, Read: r.Read,
 	}
 	if !r.Saved.Root.IsZero() {
 		f.Root = r.Saved.Root[:]
@@ -100,7 +104,7 @@ func (f *request) parse() (r Request, err error) {
 	if _, err := r.Task.Folder(); err != nil {
 		return r, fmt.Errorf("%w: %w", errRequest, err)
 	}
-	r.Saved.Bytes, r.Saved.Files, r.Holders = f.Bytes, f.Files, f.Holders
+	r.Saved.Bytes, r.Saved.Files, r.Holders, r.Read = f.Bytes, f.Files, f.Holders, f.Read
 	for of, to := range map[*[]byte]*piece.Root{&f.Root: &r.Saved.Root, &f.Logs: &r.Saved.Logs} {
 		if len(*of) != 0 && len(*of) != len(to) {
 			return r, errRequest

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +28,7 @@ type peer struct {
 	name  string
 	host  *memnet.Host
 	store *store.Store
+	dir   string
 }
 
 type scene struct {
@@ -44,11 +47,12 @@ func play(t *testing.T, f func(t *testing.T, s *scene)) {
 
 func (s *scene) peer(name string, quota int64, change ...func(*keep.ServerConfig)) *peer {
 	s.t.Helper()
-	st, err := store.Open(filepath.Join(s.t.TempDir(), "blobs"), store.Config{Quota: quota, Leave: -1})
+	dir := filepath.Join(s.t.TempDir(), "blobs")
+	st, err := store.Open(dir, store.Config{Quota: quota, Leave: -1})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{name, s.net.Host(name), st}
+	p := &peer{name, s.net.Host(name), st, dir}
 	cfg := keep.ServerConfig{Self: name, Net: p.host, Store: st, Stores: quota > 0}
 	for _, f := range change {
 		f(&cfg)
@@ -159,6 +163,53 @@ func TestAPeerSaysThatItKeepsWhatItHasOnItsDisk(t *testing.T) {
 		}
 		if pin, _ = keeper.store.PinNamed(keep.PinName(r.Task)); !pin.Until.IsZero() {
 			t.Error("what was promised for ever ends")
+		}
+	})
+}
+
+// rot turns a bit of a file of a peer's store.
+func (p *peer) rot(t *testing.T, content string) {
+	t.Helper()
+	hex := strings.TrimPrefix(piece.Sum([]byte(content)).String(), "b3:")
+	name := filepath.Join(p.dir, hex[:2], hex)
+	b, err := os.ReadFile(name)
+	if err == nil {
+		b[len(b)/2] ^= 1
+		err = errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, b, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPeerReadsItsCopyBeforeAnotherLetsGoOfItsOwn(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		maker, keeper := s.peer("maker", 1<<30), s.peer("keeper", 1<<30)
+		large := noise(2*piece.Size+7, 1)
+		r := maker.left(t, 1, "one", large)
+		if err := keep.Ask(t.Context(), maker.host, "keeper", r, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.Read = true
+		for name, content := range map[string]string{"a small file": "one", "a large one": large} {
+			keeper.rot(t, content)
+			if err := keep.Ask(t.Context(), maker.host, "keeper", r, nil); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			f, err := keeper.store.Reader(piece.Sum([]byte(content)))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			got, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+			f.Close()
+			if err != nil || string(got) != content || !keeper.holds(t, r) {
+				t.Errorf("%s has rotted, and the keeper says that it has it: %v", name, err)
+			}
+		}
+		keeper.rot(t, large)
+		s.net.Kill("maker")
+		if err := keep.Ask(t.Context(), s.net.Host("other"), "keeper", r, nil); err == nil {
+			t.Error("it says that it keeps what has rotted and nobody else has")
 		}
 	})
 }

@@ -152,7 +152,7 @@ func (s *Server) refusal(err error) *Refused {
 // answer returns when the request is kept, or why it is not. going is called while it takes time.
 func (s *Server) answer(ctx context.Context, peer string, c net.Conn, r Request, busy bool, going func(came int64) error) error {
 	switch {
-	case s.has(r):
+	case s.has(r) && (!r.Read || s.right(r, going)):
 		return nil
 	case !s.cfg.Stores:
 		return &Refused{Code: CodeNone}
@@ -210,11 +210,55 @@ func (s *Server) has(r Request) bool {
 	return true
 }
 
+// right reads all that is here of a request, and tells whether it is what it should be. What has
+// rotted is not here any more then. As few are read at once as are fetched.
+func (s *Server) right(r Request, going func(came int64) error) bool {
+	place := s.places[r.large()]
+	place <- struct{}{}
+	defer func() { <-place }()
+	p, _ := s.cfg.Store.PinNamed(PinName(r.Task))
+	out := &progress{tell: going, told: time.Now()}
+	for _, root := range p.Roots {
+		f, err := s.cfg.Store.Reader(root)
+		if err != nil {
+			return false
+		}
+		_, err = io.Copy(out, io.NewSectionReader(f, 0, f.Size()))
+		_ = f.Close()
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// progress tells now and then how much was written to it.
+type progress struct {
+	tell func(bytes int64) error
+	n    int64
+	told time.Time
+}
+
+// Write implements io.Writer.
+func (p *progress) Write(b []byte) (int, error) {
+	p.n += int64(len(b))
+	if time.Since(p.told) < goingEvery {
+		return len(b), nil
+	}
+	p.told = time.Now()
+	return len(b), p.tell(p.n)
+}
+
+// large tells whether something is fetched and read by itself.
+func (r *Request) large() bool {
+	return r.Saved.Bytes > togetherBytes || r.Saved.Files > togetherFiles
+}
+
 // enter puts a request into its lane.
 func (s *Server) enter(peer string, w *wanted) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := laneOf{peer, w.Saved.Bytes > togetherBytes || w.Saved.Files > togetherFiles}
+	of := laneOf{peer, w.large()}
 	l := s.lanes[of]
 	if l == nil {
 		l = &lane{}

@@ -35,6 +35,7 @@ type (
 	keepThis struct {
 		id    taskstate.TaskID
 		saved taskstate.Saved
+		read  bool // who has it finds out whether it is right
 	}
 	keepAnswer struct {
 		moved int64
@@ -82,7 +83,7 @@ func (s *saving) step(ev keep.Event) {
 		f.asks[id].drop()
 	}
 	for _, id := range out.Ask {
-		f.asks[id] = l.askKeep(l.w.byID[id], keepThis{s.launch.Task, *s.saved}, func(moved int64, over bool, err error) {
+		f.asks[id] = l.askKeep(l.w.byID[id], keepThis{id: s.launch.Task, saved: *s.saved}, func(moved int64, over bool, err error) {
 			s.step(keep.Event{Peer: id, Bytes: moved, Done: over, Err: err})
 		})
 	}
@@ -194,6 +195,9 @@ func (l *life) keepFor(x *link, from *peer, what keepThis) {
 	w, p := l.w, l.p
 	no := func(code string) { x.send(keepAnswer{no: &keep.Refused{Code: code}}) }
 	t := p.files.of[what.id]
+	if what.read && t != nil && t.is != t.root {
+		t.damaged = true
+	}
 	switch {
 	case t != nil && t.pinned && !t.damaged:
 		w.check.files.says(what.id, p)
@@ -567,16 +571,16 @@ func (c *carer) begin(dos []care.Do) {
 				done(care.OK)
 			})
 		case care.Ask:
-			c.ask(d.Peer, &d.Thing, done)
+			c.ask(d.Peer, &d.Thing, false, done)
 		}
 	}
 }
 
 // ask has a peer keep a thing.
-func (c *carer) ask(peer taskstate.PeerID, t *care.Thing, done func(care.Outcome)) {
+func (c *carer) ask(peer taskstate.PeerID, t *care.Thing, read bool, done func(care.Outcome)) {
 	l, w := c.l, c.l.w
 	came, moved := int64(0), w.now()
-	r := l.askKeep(w.byID[peer], keepThis{t.ID, *t.Saved}, func(n int64, over bool, err error) {
+	r := l.askKeep(w.byID[peer], keepThis{t.ID, *t.Saved, read}, func(n int64, over bool, err error) {
 		if over {
 			done(outcomeOf(err))
 		} else if n > came {
@@ -608,7 +612,7 @@ func (c *carer) release(t *care.Thing, done func(care.Outcome)) {
 	}
 	waits := len(others)
 	for _, id := range others {
-		c.ask(id, t, func(is care.Outcome) {
+		c.ask(id, t, true, func(is care.Outcome) {
 			if waits--; is == care.OK {
 				n, home = n+1, home || id == t.Owner
 			}
