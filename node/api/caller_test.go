@@ -168,3 +168,18 @@ func TestAnotherUsersProcessThatIsNoTasksIsAnsweredNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryStartDrawsItsTokenAndWithoutAPlaceForItNobodyAdministers(t *testing.T) {
+	data := t.TempDir()
+	first, err := api.DrawToken(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := api.DrawToken(data)
+	if written, _ := os.ReadFile(api.TokenPath(data)); err != nil || second == first || string(written) != second+"\n" {
+		t.Errorf("%q after %q, and %q is written: %v", second, first, written, err)
+	}
+	if token, err := api.DrawToken(filepath.Join(data, "nowhere")); err == nil || token == "" {
+		t.Errorf("%q, %v: without a token that can be shown, nobody may administer", token, err)
+	}
+}

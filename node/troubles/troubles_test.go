@@ -1,7 +1,9 @@
 package troubles
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -36,6 +38,24 @@ func TestTroublesAreBoundedWhateverPeerSaysThem(t *testing.T) {
 	for _, list := range [][]api.Trouble{x.List("wren"), Merge(nil, told), Merge(x.List("wren"), told)} {
 		if len(list) != maxTroubles || len(list[0].Message) > maxTroubleText || !utf8.ValidString(list[0].Message) {
 			t.Fatalf("%d troubles, the first of %d bytes", len(list), len(list[0].Message))
+		}
+	}
+}
+
+func TestWhatIsWrongWithThisPeerIsSaidOnceInItsLogAndTakenBackWhenItIsOver(t *testing.T) {
+	var all Troubles
+	var log strings.Builder
+	own := Own{Self: "wren", All: &all, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	full := errors.New("not a byte is left")
+	for what, say := range map[string]func(error){"audit": own.Audit, "disk": own.DiskFull, "store": own.StoreFull} {
+		log.Reset()
+		say(full)
+		say(full)
+		if list := all.List("wren"); len(list) != 1 || !strings.Contains(list[0].Message, full.Error()) || strings.Count(log.String(), "level=ERROR") != 1 {
+			t.Errorf("%s: %v, and in the log:\n%s", what, list, log.String())
+		}
+		if say(nil); len(all.List("wren")) != 0 {
+			t.Errorf("%s: it is over, and still said: %v", what, all.List("wren"))
 		}
 	}
 }

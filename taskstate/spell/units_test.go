@@ -119,3 +119,11 @@ func TestWhatIsQuotedInAnErrorIsShort(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesAreEnumeratedAsInASentence(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}} {
+		if got := spell.Enumerate(names); got != want {
+			t.Errorf("%q: %q, want %q", names, got, want)
+		}
+	}
+}
