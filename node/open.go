@@ -206,7 +206,8 @@ func (n *Node) openNetwork() (err error) {
 	n.audit = audit.New(audit.Config{Path: n.folder.path(audit.FileName), Now: n.cfg.Now, Trouble: n.own.Audit})
 	n.audit.Write(audit.Record{What: audit.Began, By: n.self, Detail: "version " + n.cfg.Version})
 	if begun, err := n.folder.begin(n.self); err != nil {
-		// A number that the next start would not know of is not used: others take this one for what it was.
+		// A number that the next start would not know of is not used: others take this one for what
+		// it was.
 		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
 	} else if n.begun = begun; begun.moved != "" {
 		n.own.Moved(begun.moved)

@@ -52,8 +52,8 @@ func (j *Job) OrderLasts() time.Duration {
 	return BatchOrder
 }
 
-// OrderedBy is the peer whose order the job is: whose key signed it, or, if none did, who is said to
-// have submitted it.
+// OrderedBy is the peer whose order the job is: whose key signed it, or, if none did, who is said
+// to have submitted it.
 func (j *Job) OrderedBy() PeerID {
 	if j.Order != nil {
 		return j.Order.By

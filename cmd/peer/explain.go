@@ -41,8 +41,8 @@ on that is.`,
 }
 
 // explainTable leaves the job out of task ids: the story is about one job. It says a day once,
-// above what happened on it, the rule by which tasks were placed the first time, and what tasks of a
-// peer are held to where that is not what it was.
+// above what happened on it, the rule by which tasks were placed the first time, and what tasks of
+// a peer are held to where that is not what it was.
 func explainTable(e api.Explanation) *grid {
 	t := table("TIME", "TASK", "WHAT")
 	day, rules, held := "", map[string]bool{}, map[string]string{}

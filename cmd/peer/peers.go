@@ -54,8 +54,8 @@ trying it (docs/trust.md; in JSON "holds"). --wide shows all of it.`,
 	return cmd
 }
 
-// writeHolds says what tasks can be held to where that is not the same everywhere, or all is wanted.
-// How many names fit a terminal, so many are told.
+// writeHolds says what tasks can be held to where that is not the same everywhere, or all is
+// wanted. How many names fit a terminal, so many are told.
 func writeHolds(w io.Writer, peers []api.Peer, wide bool) {
 	const columns = 80
 	of, order := map[string][]string{}, []string{}

@@ -77,7 +77,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lanes gives each stretch, in order of their begins, the first lane of its peer that is free by then.
+// lanes gives each stretch, in order of their begins, the first lane of its peer that is free by
+// then.
 func lanes(all []stretch) {
 	busy := map[string][]time.Time{} // until when, by peer and lane
 	for i := range all {
@@ -93,8 +94,8 @@ func lanes(all []stretch) {
 	}
 }
 
-// traceEvent is one event of the Trace Event Format: ph X is a slice, M names a process. Times are in
-// microseconds.
+// traceEvent is one event of the Trace Event Format: ph X is a slice, M names a process. Times are
+// in microseconds.
 type traceEvent struct {
 	Name string         `json:"name"`
 	Kind string         `json:"cat,omitempty"`

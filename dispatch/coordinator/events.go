@@ -27,9 +27,9 @@ type CoreConfig struct {
 	// where the inputs of a job are, from which no more follows than which of equal peers comes
 	// first. Loop sets it. nil: nobody knows.
 	Read func(func(*ledger.State))
-	// Heard is the newest status that this peer has of a task whose end is not decided, whichever way
-	// it came; the task's worker signed it. It is asked of tasks that are about to be given up. nil:
-	// nothing is heard but in sessions.
+	// Heard is the newest status that this peer has of a task whose end is not decided, whichever
+	// way it came; the task's worker signed it. It is asked of tasks that are about to be given up.
+	// nil: nothing is heard but in sessions.
 	Heard func(taskstate.TaskID) (taskstate.Status, bool)
 	Log   *slog.Logger // nil: silent
 }

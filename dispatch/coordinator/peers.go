@@ -31,8 +31,8 @@ type peers struct {
 	settledAt   time.Time                        // when peers that have not come back since the election stop being unknown
 	settledDone bool                             // that was, and every peer was reviewed
 	rolesAt     uint64                           // rises when somebody's roles may have changed
-	// parted are the roles of those that are no members any more and whose keys count: what they ordered
-	// goes on.
+	// parted are the roles of those that are no members any more and whose keys count: what they
+	// ordered goes on.
 	parted map[taskstate.PeerID][]admission.Role
 }
 

@@ -197,8 +197,8 @@ func (ts *tasks) giveUpAll(p *peerState) {
 	}
 }
 
-// giveUpSlots adds to cmds that the attempts of these slots are given up, but for those whose end is
-// known. It stops, and says so in replacing, where one proposal ends.
+// giveUpSlots adds to cmds that the attempts of these slots are given up, but for those whose end
+// is known. It stops, and says so in replacing, where one proposal ends.
 func (ts *tasks) giveUpSlots(p *peerState, h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	for _, n := range slots {
 		if size >= maxDecideSize {

@@ -11,9 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// FileName is the file in which a peer remembers which start of every other one it met last, as that
-// one signed it: so that a folder that was turned back is noticed also where everybody was down at
-// once.
+// FileName is the file in which a peer remembers which start of every other one it met last, as
+// that one signed it: so that a folder that was turned back is noticed also where everybody was
+// down at once.
 const FileName = "met"
 
 // maxMet bounds what is read of it.

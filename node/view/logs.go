@@ -284,8 +284,8 @@ func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req tasklo
 	return tasklog.Fetch(ctx, l.view.cfg.Net, peer, req, f)
 }
 
-// worthRetrying tells whether the attempt may still have something to say. wasOver: it was over before
-// its peer was asked.
+// worthRetrying tells whether the attempt may still have something to say. wasOver: it was over
+// before its peer was asked.
 func (l *logReader) worthRetrying(err error, r ledger.SlotRecord, wasOver bool) bool {
 	now, over, rerr := l.attemptOf(r.Slot)
 	if rerr != nil || now.Attempt != r.Attempt {

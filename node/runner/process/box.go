@@ -71,8 +71,8 @@ func newBoxes(cfg Config) (*boxes, error) {
 	return b, err
 }
 
-// byRules are those of the folders that rules can hide; nil if they cannot hide the data folder, which
-// is the first. What is in /dev/shm they never can, where everybody makes names.
+// byRules are those of the folders that rules can hide; nil if they cannot hide the data folder,
+// which is the first. What is in /dev/shm they never can, where everybody makes names.
 func byRules(hide []string, sealed func([]string) bool) (out []string) {
 	for i, h := range hide {
 		switch {

@@ -15,9 +15,9 @@ import (
 )
 
 // Groups are control groups for processes: all that one starts is in its group, whatever it does to
-// its parents, session and environment, and ends with it. They are folders of cgroup version 2 below
-// the group that this process is in. Methods may be called by anybody, also of a nil one, which has
-// none.
+// its parents, session and environment, and ends with it. They are folders of cgroup version 2
+// below the group that this process is in. Methods may be called by anybody, also of a nil one,
+// which has none.
 type Groups struct {
 	dir string
 
@@ -151,7 +151,8 @@ func (g *Groups) open(n int) *Group {
 // Start has a process that is forked with attr start in the group.
 func (k *Group) Start(attr *syscall.SysProcAttr) { attr.UseCgroupFD, attr.CgroupFD = true, k.fd }
 
-// empty tells whether nothing is in the group. What has ended and was not waited for does not count.
+// empty tells whether nothing is in the group. What has ended and was not waited for does not
+// count.
 func (k *Group) empty() bool {
 	var b [64]byte
 	n, err := syscall.Pread(k.events, b[:], 0)
