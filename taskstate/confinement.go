@@ -10,8 +10,23 @@ type Confinement struct {
 	Require []string // RequireLandlock …: what must hold here, or the task is refused
 	Without []string // WithoutNNP …: protections that the peer's owner has switched off
 	MaxTime int64    // milliseconds that an attempt may run; 0: as its job says
+	Limits  []Limit  // of each of its processes
 	Ours    bool     // this peer ordered it, or an admin whom its owner lets in as one: as the peer's user it may see the folders of other tasks
 }
+
+// Limit bounds something for each process of a task.
+type Limit struct {
+	Of  string
+	Max int64
+}
+
+// What Limit.Of can say.
+const (
+	LimitFiles     = "files"     // open at once
+	LimitProcesses = "processes" // with their threads, of the user it runs as, in all its tasks
+	LimitCore      = "core"      // bytes of what is left of one that crashed
+	LimitFileSize  = "file_size" // bytes of a file it writes
+)
 
 // What Confinement.As can say.
 const (
@@ -45,6 +60,8 @@ const (
 const (
 	HoldsNNP  = WithoutNNP
 	HoldsHide = WithoutHide
+	// HoldsLimits is that processes have limits.
+	HoldsLimits = "limits"
 )
 
 // What Confinement.Without can name. Each holds for every task whose peer's owner does not say so.

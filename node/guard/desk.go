@@ -41,7 +41,7 @@ func (d *Desk) Trust(context.Context) (api.Trust, error) {
 	}
 	for _, r := range p.Rules {
 		out.Rules = append(out.Rules, api.TrustRule{
-			Line: r.Line, From: r.From, Run: runText(r.Run), As: r.As, Read: r.Read, Net: r.Net, Isolate: r.Isolate, Limits: limitsText(r.Limits),
+			Line: r.Line, From: r.From, Run: runText(r.Run), As: r.As, Read: r.Read, Net: r.Net, Isolate: r.Isolate, Limits: limitsText(r.Limits, r.Each),
 			Require: r.Require, Without: r.Without,
 		})
 	}
@@ -113,7 +113,7 @@ func runText(r policy.Run) string {
 	return strings.Join(out, ", ")
 }
 
-func limitsText(l policy.Limits) string {
+func limitsText(l policy.Limits, each []taskstate.Limit) string {
 	var out []string
 	if l.MilliCPU > 0 {
 		out = append(out, fmt.Sprintf("cpus %g", float64(l.MilliCPU)/1000))
@@ -130,6 +130,9 @@ func limitsText(l policy.Limits) string {
 	if l.Time > 0 {
 		out = append(out, "time "+spell.Span(l.Time))
 	}
+	for _, l := range each {
+		out = append(out, fmt.Sprintf("%s %d", l.Of, l.Max))
+	}
 	return strings.Join(out, ", ")
 }
 
@@ -143,6 +146,9 @@ func heldText(c taskstate.Confinement) []string {
 	}
 	if c.MaxTime > 0 {
 		out = append(out, "time: "+spell.Span(c.MaxTime))
+	}
+	if len(c.Limits) > 0 {
+		out = append(out, "limits: "+limitsText(policy.Limits{}, c.Limits))
 	}
 	return out
 }

@@ -27,16 +27,17 @@ type Policy struct {
 
 // Rule lets some keys have something run.
 type Rule struct {
-	From    []string `cbor:"1,keyasint"` // Self, Role+…, Key+…
-	Run     Run      `cbor:"2,keyasint"`
-	As      string   `cbor:"3,keyasint,omitempty"` // as Confinement.As; "": a user of its own where the machine can give one
-	Net     string   `cbor:"4,keyasint,omitempty"`
-	Isolate string   `cbor:"5,keyasint,omitempty"`
-	Limits  Limits   `cbor:"6,keyasint,omitzero"`
-	Require []string `cbor:"7,keyasint,omitempty"`
-	Read    []string `cbor:"-"`
-	Without []string `cbor:"-"`
-	Line    int      `cbor:"-"` // of the file
+	From    []string          `cbor:"1,keyasint"` // Self, Role+…, Key+…
+	Run     Run               `cbor:"2,keyasint"`
+	As      string            `cbor:"3,keyasint,omitempty"` // as Confinement.As; "": a user of its own where the machine can give one
+	Net     string            `cbor:"4,keyasint,omitempty"`
+	Isolate string            `cbor:"5,keyasint,omitempty"`
+	Limits  Limits            `cbor:"6,keyasint,omitzero"`
+	Require []string          `cbor:"7,keyasint,omitempty"`
+	Each    []taskstate.Limit `cbor:"-"` // of each process
+	Read    []string          `cbor:"-"`
+	Without []string          `cbor:"-"`
+	Line    int               `cbor:"-"` // of the file
 }
 
 // What Rule.From can say.
@@ -127,7 +128,7 @@ func (p Policy) Digest() Policy {
 			d.Cut = true
 			break
 		}
-		r.Read, r.Without, r.Line = nil, nil, 0
+		r.Read, r.Without, r.Each, r.Line = nil, nil, nil, 0
 		d.Rules = append(d.Rules, r)
 	}
 	return d
@@ -262,7 +263,7 @@ func (r *Rule) ours(c Claim) bool {
 func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
 	held := taskstate.Confinement{
 		As: cmp.Or(r.As, p.User), Read: r.Read, Net: cmp.Or(r.Net, taskstate.NetAny), Isolate: stronger(r.Isolate, c.Isolate),
-		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time,
+		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time, Limits: r.Each,
 		Ours: r.ours(c),
 	}
 	if held.As == "" {
@@ -305,6 +306,9 @@ func lacking(c taskstate.Confinement, holds []string) string {
 	}
 	if c.Isolate != taskstate.IsolateNone {
 		needs = append(needs, c.Isolate)
+	}
+	if len(c.Limits) > 0 {
+		needs = append(needs, taskstate.HoldsLimits)
 	}
 	for _, n := range needs {
 		if !slices.Contains(holds, n) {

@@ -170,6 +170,22 @@ func TestOursIsWhatThisPeerOrAnAdminSigned(t *testing.T) {
 	}
 }
 
+func TestLimitsOfProcessesAreWhatATaskIsHeldToWhereTheyCanBe(t *testing.T) {
+	p := read(t, "rules:\n- {from: [self], run: any, limits: {files: 64, processes: 100, core: 0B, file_size: 1GiB, tasks: 3}}\n")
+	want := []taskstate.Limit{{Of: "files", Max: 64}, {Of: "processes", Max: 100}, {Of: "core"}, {Of: "file_size", Max: 1 << 30}}
+	c := Claim{On: "me", By: "me", Signed: true, Run: &taskstate.Run{Noop: &taskstate.Noop{}}}
+	if _, why := Decide(p, c, Load{}); !strings.Contains(why.Text, "limits") {
+		t.Errorf("where they cannot be: %+v", why)
+	}
+	held, why := Decide(p.Here([]string{taskstate.HoldsLimits}), c, Load{})
+	if why.No() || !slices.Equal(held.Limits, want) {
+		t.Errorf("%+v %+v", held, why)
+	}
+	if d := p.Digest(); d.Rules[0].Each != nil {
+		t.Error("others are told of them")
+	}
+}
+
 func TestLimitsHoldForAllTasksOfAKey(t *testing.T) {
 	p := read(t, "rules:\n- {from: [key:"+marie+"], run: any, limits: {cpus: 2, memory: 1GiB, tasks: 3}}\n")
 	ask := claim(marie, process("true"))
@@ -195,18 +211,20 @@ func TestABrokenPolicySaysWhere(t *testing.T) {
 		"rules:\n- form: [self]\n  run: any": `2:3: unknown key "form" (did you mean "from"?)`,
 		"rules:\n- from: [self]\n":           "2:3: a rule says what may be run",
 		"rules:\n- run: any\n":               "2:3: a rule says who may",
-		"rules:\n- from: [role:admn]\n  run: any":                  `2:10: from: there is no role "admn" (did you mean "admin"?)`,
-		"rules:\n- from: [marie]\n  run: any":                      `2:10: from: expected self`,
-		"rules:\n- from: [key:marie]\n  run: any":                  `2:10: from: "marie" is no peer's id`,
-		"rules:\n- from: [self]\n  run: {process: [ls]}":           `3:19: process: "ls" is no absolute path`,
-		"rules:\n- from: [self]\n  run: any\n  net: some":          `4:8: net: expected none or any`,
-		"rules:\n- from: [self]\n  run: any\n  as: root":           `4:7: as: expected`,
-		"rules:\n- from: [self]\n  run: &x any":                    "3:8: anchors",
-		"rules: []\nrules: []":                                     "2:1:",
-		"unsigned: allow":                                          "1:1: rules: is missing",
-		"rules: []\nunsigned: true":                                "2:11: unsigned: expected allow or refuse",
-		"rules:\n- from: [self]\n  run: any\n  limits: {tasks: 0}": "4:19: tasks: expected",
-		"rules:\n\t- x":                                            "2:1:",
+		"rules:\n- from: [role:admn]\n  run: any":                   `2:10: from: there is no role "admn" (did you mean "admin"?)`,
+		"rules:\n- from: [marie]\n  run: any":                       `2:10: from: expected self`,
+		"rules:\n- from: [key:marie]\n  run: any":                   `2:10: from: "marie" is no peer's id`,
+		"rules:\n- from: [self]\n  run: {process: [ls]}":            `3:19: process: "ls" is no absolute path`,
+		"rules:\n- from: [self]\n  run: any\n  net: some":           `4:8: net: expected none or any`,
+		"rules:\n- from: [self]\n  run: any\n  as: root":            `4:7: as: expected`,
+		"rules:\n- from: [self]\n  run: &x any":                     "3:8: anchors",
+		"rules: []\nrules: []":                                      "2:1:",
+		"unsigned: allow":                                           "1:1: rules: is missing",
+		"rules: []\nunsigned: true":                                 "2:11: unsigned: expected allow or refuse",
+		"rules:\n- from: [self]\n  run: any\n  limits: {tasks: 0}":  "4:19: tasks: expected",
+		"rules:\n- from: [self]\n  run: any\n  limits: {files: 3}":  "4:19: files: expected at least 4",
+		"rules:\n- from: [self]\n  run: any\n  limits: {core: big}": "4:18: core: expected at least 0",
+		"rules:\n\t- x": "2:1:",
 	} {
 		_, err := Read([]byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

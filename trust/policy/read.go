@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	yaml "github.com/goccy/go-yaml"
@@ -268,7 +269,7 @@ func (r *reader) rule(n ast.Node) (out Rule) {
 		}),
 		note("net", func(n ast.Node) { out.Net = r.word(n, "net", taskstate.NetNone, taskstate.NetAny) }),
 		note("isolate", func(n ast.Node) { out.Isolate = r.word(n, "isolate", isolations()...) }),
-		note("limits", func(n ast.Node) { out.Limits = r.limits(n) }),
+		note("limits", func(n ast.Node) { out.Limits, out.Each = r.limits(n) }),
 		note("require", func(n ast.Node) {
 			for _, v := range r.list(n, "require") {
 				out.Require = append(out.Require, r.word(v, "require", taskstate.RequireLandlock, taskstate.RequireUser, taskstate.RequireCgroup, taskstate.RequireNet))
@@ -380,7 +381,7 @@ func (r *reader) as(n ast.Node) string {
 	return r.word(n, "as", taskstate.AsSelf, taskstate.AsDynamic, taskstate.AsUser+"NAME")
 }
 
-func (r *reader) limits(n ast.Node) (out Limits) {
+func (r *reader) limits(n ast.Node) (out Limits, each []taskstate.Limit) {
 	size := func(name string, into *int64, read func(string) (int64, error)) field {
 		return field{name, func(n ast.Node) {
 			v, err := read(r.text(n, name))
@@ -393,8 +394,22 @@ func (r *reader) limits(n ast.Node) (out Limits) {
 			*into = v
 		}}
 	}
+	limit := func(name string, least int64, read func(string) (int64, error)) field {
+		return field{name, func(n ast.Node) {
+			v, err := read(n.GetToken().Value)
+			if err != nil || v < least {
+				r.fail(n, "%s: expected at least %d, got %q", name, least, spell.Clip(n.GetToken().Value))
+			}
+			each = append(each, taskstate.Limit{Of: name, Max: v})
+		}}
+	}
+	number := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 	r.object(
 		n, "limits",
+		limit(taskstate.LimitFiles, 4, number), // what it is started with, and one more
+		limit(taskstate.LimitProcesses, 1, number),
+		limit(taskstate.LimitCore, 0, spell.Size),
+		limit(taskstate.LimitFileSize, 1, spell.Size),
 		size("cpus", &out.MilliCPU, spell.CPUs),
 		size("memory", &out.Memory, spell.Size),
 		size("disk", &out.Disk, spell.Size),
@@ -412,5 +427,5 @@ func (r *reader) limits(n ast.Node) (out Limits) {
 		}},
 		size("time", &out.Time, func(s string) (int64, error) { d, err := spell.Duration(s); return d.Milliseconds(), err }),
 	)
-	return out
+	return out, each
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"cmp"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,10 @@ import (
 	"covey/node/runner/sandbox"
 	"covey/taskstate"
 )
+
+var limitWords = map[string]sandbox.LimitOf{
+	taskstate.LimitFiles: sandbox.LimitFiles, taskstate.LimitProcesses: sandbox.LimitProcesses, taskstate.LimitCore: sandbox.LimitCore, taskstate.LimitFileSize: sandbox.LimitFileSize,
+}
 
 // Sandbox is what tasks are kept from here.
 type Sandbox struct {
@@ -114,6 +119,9 @@ func (r *Executor) Holds() (words []string) {
 	if b.holds.Files {
 		words = append(words, taskstate.RequireLandlock, taskstate.IsolateFS)
 	}
+	if b.holds.Limits {
+		words = append(words, taskstate.HoldsLimits)
+	}
 	if b.holds.Groups {
 		words = append(words, taskstate.RequireCgroup)
 	}
@@ -186,10 +194,13 @@ func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox
 		hide = hide && !(user == nil && slices.Contains(c.Without, taskstate.WithoutHide))
 		s.NoNet = c.Net == taskstate.NetNone
 		s.Closed = c.Isolate != "" && c.Isolate != taskstate.IsolateNone
+		for _, l := range c.Limits {
+			s.Limits = append(s.Limits, sandbox.Limit{Of: limitWords[l.Of], Max: uint64(l.Max)})
+		}
 		// What people run on their own machines pays no tenth of its rate for this; all else does.
 		s.Only = slices.Contains(c.Require, taskstate.RequireCgroup)
 		s.Group = b.holds.Groups && (s.Only || !c.Ours)
-		s.Demands = len(c.Require) > 0 || user != nil || s.NoNet || s.Closed
+		s.Demands = len(c.Require)+len(c.Limits) > 0 || user != nil || s.NoNet || s.Closed
 		if s.Closed {
 			s.Write, s.Read = []string{b.real(home)}, c.Read
 		}
@@ -226,6 +237,12 @@ func (r *Executor) lacks(c *taskstate.Confinement) error {
 	}
 	if c.Isolate != "" && c.Isolate != taskstate.IsolateNone {
 		want = append(want, c.Isolate)
+	}
+	if len(c.Limits) > 0 {
+		want = append(want, taskstate.HoldsLimits)
+	}
+	if c.As == taskstate.AsSelf && os.Geteuid() == 0 && slices.ContainsFunc(c.Limits, func(l taskstate.Limit) bool { return l.Of == taskstate.LimitProcesses }) {
+		return reject(taskstate.ReasonPolicy, "this peer's policy limits its processes and has it run as root, whose are not limited")
 	}
 	for _, w := range want {
 		if !slices.Contains(holds, w) {

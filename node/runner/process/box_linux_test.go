@@ -363,7 +363,7 @@ func taskFolder(t *testing.T) string {
 // Attack (n): the trial of a kernel without landlock shows what this one's is made to show.
 func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 	h, _ := boxed(t)
-	h.boxes.holds.Files, h.boxes.holds.Net, h.boxes.holds.Groups = false, false, false
+	h.boxes.holds.Files, h.boxes.holds.Net, h.boxes.holds.Groups, h.boxes.holds.Limits = false, false, false, false
 	for n, c := range []taskstate.Confinement{
 		{Require: []string{taskstate.RequireLandlock}},
 		{Isolate: taskstate.IsolateFS},
@@ -371,6 +371,7 @@ func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 		{Require: []string{taskstate.RequireCgroup}},
 		{As: taskstate.AsUser + "nobody-has-this-name"},
 		{Isolate: taskstate.IsolateStrong},
+		{Limits: []taskstate.Limit{{Of: taskstate.LimitFiles, Max: 32}}},
 	} {
 		task, end := h.under(c, n, "echo ran")
 		if end.State != taskstate.Rejected || end.Reason != taskstate.ReasonPolicy || h.said(task, "stdout") != "" {
@@ -413,6 +414,55 @@ func whatWasHeld(t *testing.T) {
 		if said := strings.Join(end.Held.Words(), " "); end.State != taskstate.Complete || end.Held == 0 || said != found {
 			t.Errorf("%+v: %v %s; it is said %q, and it finds %q", c, end.State, end.Message, said, found)
 		}
+	}
+}
+
+func TestATaskIsHeldToTheLimitsOfItsProcesses(t *testing.T) {
+	h, _ := boxed(t)
+	limited(t, h)
+}
+
+func TestATaskOfAnotherUsersPeerIsHeldToTheLimitsOfItsProcesses(t *testing.T) {
+	if asSomebody(t) {
+		h, _ := boxed(t)
+		limited(t, h)
+	}
+}
+
+func limited(t *testing.T, h *harness) {
+	limits := []taskstate.Limit{{Of: taskstate.LimitFiles, Max: 32}, {Of: taskstate.LimitCore}, {Of: taskstate.LimitFileSize, Max: 8192}}
+	who, processes := as(), "0"
+	switch {
+	case h.boxes.holds.Limits:
+		limits, processes = append(limits, taskstate.Limit{Of: taskstate.LimitProcesses, Max: 4000}), "1"
+	case os.Geteuid() == 0: // one that may not limit processes of others may limit its own
+		h.boxes.holds.Limits, who = true, taskstate.AsSelf
+	default:
+		t.Skip("processes cannot be limited here")
+	}
+	for n, c := range []taskstate.Confinement{{As: who, Limits: limits}, {As: who, Ours: true, Limits: limits, Isolate: taskstate.IsolateFS}} {
+		if h.lacks(&c) != nil {
+			continue
+		}
+		line := "ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc; prlimit --nofile=64 true 2>/dev/null || echo stays; sh -c 'ulimit -n'; grep -c 'Max processes *4000 *4000' /proc/self/limits; head -c 4096 /dev/zero >small && echo small"
+		task, end := h.under(c, 2*n, "%s", line)
+		if out := h.said(task, "stdout"); end.State != taskstate.Complete || strings.Join(strings.Fields(out), " ") != "32 32 0 0 stays 32 "+processes+" small" || !slices.Contains(end.Held.Words(), taskstate.HoldsLimits) {
+			t.Errorf("%+v: %+v\n%s%s", c, end, out, h.said(task, "stderr"))
+		}
+		if task, end = h.under(c, 2*n+1, "exec head -c 9000 /dev/zero >large"); end.State != taskstate.Failed {
+			t.Errorf("it wrote a larger file: %+v\n%s", end, h.said(task, "stderr"))
+		}
+	}
+	job := process(taskstate.Process{Command: []string{"/nowhere/program"}})
+	l := launch(job, 1)
+	l.Confinement = &taskstate.Confinement{As: who, Limits: limits}
+	h.Start(l)
+	if end := h.end(l.Task); end.Reason != taskstate.ReasonNotFound {
+		t.Errorf("a program that is not there: %+v", end)
+	}
+	c := taskstate.Confinement{As: taskstate.AsSelf, Limits: []taskstate.Limit{{Of: taskstate.LimitProcesses, Max: 4000}}}
+	if refused := h.lacks(&c) != nil; refused != (os.Geteuid() == 0) {
+		t.Errorf("as the peer's user it is refused: %v", refused)
 	}
 }
 

@@ -22,8 +22,28 @@ type Spec struct {
 	NNP     bool     // neither it nor what it starts gains privileges by executing a program
 	Group   bool     // it starts in a control group, if one can be had
 	Only    bool     // and nowhere else
-	Demands bool     // it does not start where this cannot be done, not even under an older supervisor
+	Limits  []Limit
+	Demands bool // it does not start where this cannot be done, not even under an older supervisor
 }
+
+// Limit bounds something for each process, for good: one that has less already keeps that.
+type Limit struct {
+	Of  LimitOf
+	Max uint64
+}
+
+// LimitOf is what a Limit bounds.
+type LimitOf uint8
+
+// What a Limit can bound.
+const (
+	LimitFiles     LimitOf = iota + 1 // descriptors it has open
+	LimitProcesses                    // processes and threads its user has; root may have more
+	LimitCore                         // bytes of what is left of it when it crashes
+	LimitFileSize                     // bytes of a file it writes
+)
+
+const maxLimits = 16
 
 // User is a user of this machine, by number: there need not be a name.
 type User struct{ UID, GID int }
@@ -34,6 +54,7 @@ type Holds struct {
 	Users      bool   // processes can be another user's
 	Privileges bool   // they can be kept from gaining privileges
 	Net        bool   // they can be without a network
+	Limits     bool   // they can be limited
 	Groups     bool   // they can be in control groups
 	Files      bool   // which files they open can be restricted (landlock)
 	Why        string // why folders cannot be hidden, for people
@@ -53,6 +74,7 @@ const (
 	HeldFiles                       // Spec.Closed
 	HeldNet                         // Spec.NoNet
 	HeldGroup                       // it was started in a control group that ends all of it
+	HeldLimits                      // Spec.Limits
 )
 
 // Held is what a process is kept from that Run has started; of nil, nothing.
@@ -71,6 +93,7 @@ func (s *Spec) Held() Held {
 		{HeldRules, s.restricted()},
 		{HeldFiles, s.Closed},
 		{HeldNet, s.NoNet},
+		{HeldLimits, len(s.Limits) > 0},
 	} {
 		if x.holds {
 			h |= x.bit
@@ -94,6 +117,9 @@ func (s Spec) Check() error {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
 			return fmt.Errorf("sandbox: %q is no absolute path below /", p)
 		}
+	}
+	if len(s.Limits) > maxLimits || slices.ContainsFunc(s.Limits, func(l Limit) bool { return l.Of < LimitFiles || l.Of > LimitFileSize }) {
+		return errors.New("sandbox: no such limits are known")
 	}
 	for _, p := range s.Show {
 		if !s.Hidden(p) {

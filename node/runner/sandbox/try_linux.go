@@ -25,7 +25,7 @@ func try() struct{} {
 		time.Sleep(tryWaits)
 		os.Exit(0)
 	}
-	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles, tryGroup} {
+	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles, tryGroup, tryLimits} {
 		dir, err := os.MkdirTemp(os.Args[1], "try")
 		if err == nil {
 			err = errors.Join(layOut(dir), trial(dir))
@@ -39,7 +39,7 @@ func try() struct{} {
 }
 
 // trials are the names of what is tried.
-var trials = [...]string{"mounts", "net", "files", "group"}
+var trials = [...]string{"mounts", "net", "files", "group", "limits"}
 
 // tryWait makes such a process one that waits to be killed, for so long.
 const (
@@ -113,6 +113,28 @@ func tryGroup(dir string) error {
 	return nil
 }
 
+// tryLimits looks whether a process has the limits it is given, where root asks one of another user:
+// a root without CAP_SYS_RESOURCE, as in containers, may not give it any.
+func tryLimits(string) error {
+	spec := Spec{NNP: true, Limits: []Limit{{LimitFiles, 64}}}
+	if os.Geteuid() == 0 {
+		spec.User = &User{UID: 65534, GID: 65534}
+	}
+	return Run(&spec, func(attr *syscall.SysProcAttr) error {
+		pid, err := spec.Fork("/proc/self/exe", []string{os.Args[0], tryWait}, &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+		if err != nil {
+			return err
+		}
+		has, err := limitOf(pid, LimitFiles, nil)
+		if err == nil && has.Max != 64 {
+			err = errors.New("it has others")
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_, werr := wait(pid)
+		return errors.Join(err, werr)
+	})
+}
+
 // Try finds out what can be done here: born tells that what starts processes can be born anew, as
 // the supervisor is; otherwise it is this very process.
 func Try(born bool) Holds {
@@ -127,6 +149,7 @@ func Try(born bool) Holds {
 		h.Why = err.Error()
 		failed, err = tryApart(func(*syscall.SysProcAttr) {})
 	}
+	h.Limits = (root || born) && err == nil && failed["limits"] == ""
 	h.Files, h.Groups = err == nil && failed["files"] == "", (root || born) && err == nil && failed["group"] == ""
 	return h
 }

@@ -109,7 +109,12 @@ func appendBox(b []byte, s sandbox.Spec) []byte {
 	for _, paths := range [][]string{s.Hide, s.Show, s.Read, s.Write} {
 		b = appendTexts(b, paths)
 	}
-	return append(b, flagsOf(s.NNP, s.Demands, s.Rules, s.NoNet, s.Closed, s.Alike, s.Group, s.Only))
+	b = append(b, flagsOf(s.NNP, s.Demands, s.Rules, s.NoNet, s.Closed, s.Alike, s.Group, s.Only))
+	b = binary.AppendUvarint(b, uint64(len(s.Limits)))
+	for _, l := range s.Limits {
+		b = binary.AppendVarint(append(b, byte(l.Of)), int64(l.Max))
+	}
+	return b
 }
 
 // box takes what appendBox made.
@@ -120,6 +125,9 @@ func (d *decoder) box() *sandbox.Spec {
 	}
 	s.Hide, s.Show, s.Read, s.Write = d.texts(), d.texts(), d.texts(), d.texts()
 	d.flags(&s.NNP, &s.Demands, &s.Rules, &s.NoNet, &s.Closed, &s.Alike, &s.Group, &s.Only)
+	for n := d.count(); n > 0 && !d.bad; n-- {
+		s.Limits = append(s.Limits, sandbox.Limit{Of: sandbox.LimitOf(d.byte()), Max: uint64(d.number())})
+	}
 	d.bad = d.bad || s.Check() != nil
 	return s
 }

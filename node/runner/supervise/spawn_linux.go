@@ -53,18 +53,20 @@ func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
 	}
 	if s.group != nil {
 		s.group.Start(attr)
-		if c.pid, err = syscall.ForkExec(s.path, s.argv, how); err == nil {
+		if c.pid, err = s.box.Fork(s.path, s.argv, how); err == nil {
 			c.held |= sandbox.HeldGroup
 		}
 		attr.UseCgroupFD = false
 	}
 	if _, must := s.box.Grouped(); s.group == nil || err != nil && !must { // in a group that somebody took away it would not start
-		c.pid, err = syscall.ForkExec(s.path, s.argv, how)
+		c.pid, err = s.box.Fork(s.path, s.argv, how)
 	}
-	if err == nil {
-		forks.ours[c.pid] = true
+	if err != nil {
+		c.closeFD() // one that could not be limited has left its own
+		return err
 	}
-	return err
+	forks.ours[c.pid] = true
+	return nil
 }
 
 // signal sends to the whole group; false means that the process has ended.
@@ -101,9 +103,7 @@ func (c *child) reap(werr error) ending {
 	// With its leader reaped, only others are counted. Should the number belong to somebody new by
 	// now, it just is not alone.
 	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
-	if c.fd >= 0 {
-		_ = syscall.Close(c.fd)
-	}
+	c.closeFD()
 	switch {
 	case err != nil:
 		return ending{err: errors.Join(werr, err)}
@@ -111,6 +111,12 @@ func (c *child) reap(werr error) ending {
 		return ending{signal: int(ws.Signal()), alone: alone}
 	}
 	return ending{exit: ws.ExitStatus(), alone: alone}
+}
+
+func (c *child) closeFD() {
+	if c.fd >= 0 {
+		_ = syscall.Close(c.fd)
+	}
 }
 
 // exited asks whether a child has ended and leaves it unreaped.

@@ -19,7 +19,7 @@ func TestMessagesAreAsTheirVersionHasThem(t *testing.T) {
 	spec := Spec{
 		Task: "j.1.1", Home: "/home", Path: "/bin/sh", Dir: "/work", Argv: []string{"sh", "-c"}, Env: []string{"A=B"},
 		Timeout: time.Second, Cap: 7, Stdin: true, Newest: true,
-		Box: &sandbox.Spec{User: &sandbox.User{UID: 5, GID: 4}, Hide: []string{"/data"}, Show: []string{"/data/sock"}, NNP: true, Demands: true, Rules: true, NoNet: true, Closed: true, Alike: true, Group: true, Only: true, Read: []string{"/r"}, Write: []string{"/w"}},
+		Box: &sandbox.Spec{User: &sandbox.User{UID: 5, GID: 4}, Hide: []string{"/data"}, Show: []string{"/data/sock"}, NNP: true, Demands: true, Rules: true, NoNet: true, Closed: true, Alike: true, Group: true, Only: true, Limits: []sandbox.Limit{{Of: sandbox.LimitFiles, Max: 64}, {Of: sandbox.LimitCore}}, Read: []string{"/r"}, Write: []string{"/w"}},
 	}
 	var b strings.Builder
 	for k := orderHello; k <= orderStartIn; k++ {
