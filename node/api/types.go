@@ -35,7 +35,7 @@ type Peer struct {
 
 	// Holds is what it can keep from tasks, as a trial at its start showed: nnp (programs gain no
 	// privileges), hide (its data folder), uid (users of their own), landlock, fs (others' files),
-	// net.
+	// net, cgroup (all that a task started ends with it), limits (of its processes).
 	Holds []string `json:"holds,omitempty"`
 
 	OS         string            `json:"os"` // "" until it had a session with this coordinator

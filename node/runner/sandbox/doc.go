@@ -12,6 +12,9 @@
 // it was born in (Born). So the supervisor of a peer that root did not start is born in one, where
 // only its user has a name: files of others are shown as nobody's, and what they permit is as ever.
 //
+// What a thread does not hand on is done to the process itself: it starts in a control group
+// (Groups), and is stopped at its first instruction until it has its limits (Fork).
+//
 // What holds here is found by trial (Try), never by asking for a version: containers, policies of a
 // distribution and limits on namespaces say no in more ways than can be listed. Where a Spec cannot
 // be carried out, Run says so and nothing is started.
