@@ -177,13 +177,18 @@ func trustEditCommand(c *cli) *cobra.Command {
 	}
 }
 
-// edited is a text as somebody leaves it who edits it.
+// edited is a text as somebody leaves it who edits it. One that is no policy is kept for them.
 func edited(ctx context.Context, c *cli, text []byte) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "peer-policy")
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
 	}
-	defer os.RemoveAll(dir)
+	keep := false
+	defer func() {
+		if !keep {
+			_ = os.RemoveAll(dir)
+		}
+	}()
 	path := filepath.Join(dir, policy.FileName)
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
@@ -201,7 +206,15 @@ func edited(ctx context.Context, c *cli, text []byte) ([]byte, error) {
 	if err := run.Run(); err != nil {
 		return nil, api.Errorf(api.Failed, "%s: %v; nothing was changed. Another editor can be named in EDITOR", editor, err)
 	}
-	return os.ReadFile(path)
+	out, err := os.ReadFile(path)
+	if err != nil {
+		return nil, api.Errorf(api.Failed, "%v; nothing was changed", err)
+	}
+	if _, err := policy.Read(out); err != nil {
+		keep = true
+		return nil, api.Errorf(api.Usage, "%s:%v; nothing was changed, and what you wrote is in that file", path, err)
+	}
+	return out, nil
 }
 
 // keyOf is a key as it was typed, or that of the member that was named.
