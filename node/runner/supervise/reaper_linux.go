@@ -1,9 +1,12 @@
 package supervise
 
 import (
+	"errors"
+	"net"
 	"os"
 	"sync"
 	"syscall"
+	"unsafe"
 )
 
 // reaper waits for the ends of all children at once: one goroutine and no thread, however many
@@ -84,3 +87,88 @@ func (r *reaper) close() {
 	_ = r.ep.Close()
 	<-r.done
 }
+
+// forks are the processes that were started here and not reaped. The lock is held over a fork, so
+// that whoever holds it knows them all. It also has one fork at a time: what a child inherits is
+// this process's own until the child has it (tag_linux.go).
+var forks = struct {
+	sync.Mutex
+	ours map[int]bool
+}{ours: map[int]bool{}}
+
+// adoptOrphans has what a task started become a child of this process when its parent ends, and
+// not of the machine's first process: so all processes of tasks are below their supervisor as long
+// as it lives (Whose).
+func adoptOrphans() {
+	const set = 36 // PR_SET_CHILD_SUBREAPER
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, set, 1, 0)
+}
+
+// mostOrphans is how many ended orphans are reaped at once; the others are a second later.
+const mostOrphans = 4096
+
+// reapOrphans lets go of ended children that were not started here. It is for a supervisor: in a
+// process with other children they would be lost to those who wait for them.
+func reapOrphans() {
+	forks.Lock()
+	defer forks.Unlock()
+	for range mostOrphans {
+		pid := endedChild()
+		if pid <= 0 || forks.ours[pid] { // one of ours is reaped soon; orphans behind it, next time
+			return
+		}
+		if _, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); err != nil {
+			return
+		}
+	}
+}
+
+// endedChild is a child that has ended and is not reaped, 0 if there is none.
+func endedChild() int {
+	const all = 0       // P_ALL
+	var info [32]int32  // siginfo_t
+	at := 2 + ptrSize/4 // si_pid follows three ints, aligned for a pointer
+	_, _, e := syscall.Syscall6(syscall.SYS_WAITID, all, 0, uintptr(unsafe.Pointer(&info)), syscall.WEXITED|syscall.WNOHANG|wNoWait, 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return int(info[at])
+}
+
+// fromBelow tells whether a process of a task has connected: what it orders would be started
+// without what it is kept from itself. One that cannot be told any more counts as one.
+func fromBelow(c net.Conn) bool {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return true
+	}
+	below := true
+	_ = raw.Control(func(fd uintptr) {
+		cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		below = err != nil || isBelow(int(cred.Pid))
+	})
+	return below
+}
+
+// isBelow tells whether a process descends from this one.
+func isBelow(pid int) bool {
+	for range mostAncestors {
+		switch f := statFields(pid); {
+		case pid == os.Getpid():
+			return true
+		case pid <= 1: // 0: it is in no namespace of processes that is seen from here
+			return false
+		case len(f) < 2:
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) // else a system that hides processes: never its own children
+		default:
+			pid = number(f[1])
+		}
+	}
+	return true
+}
+
+const ptrSize = int(unsafe.Sizeof(uintptr(0)))
