@@ -26,7 +26,7 @@
 // A process started in a task is known as long as it lives, also outside of the task's process
 // group, by a limit it inherits (tag_linux.go). A stop reaches it, and within a second of the
 // task's end it is killed. One in a control group of its own (sandbox.Groups) ends with that,
-// whatever it gave up. What loses its parent becomes the supervisor's child (orphans_linux.go),
+// whatever it gave up. What loses its parent becomes the supervisor's child (reaper_linux.go),
 // so that Whose can tell of any process whether it is a task's. A task has the descriptors 0, 1 and
 // 2 and no others.
 //
