@@ -121,7 +121,7 @@ func lookThrough(path string, read func(*bbolt.DB) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = corrupt(path, fmt.Errorf("%v", r))
+			err = corrupt(path, errors.New("its pages lead nowhere")) // r speaks of memory, to no person
 		}
 	}()
 	db, err := openBolt(path, true)
