@@ -265,6 +265,20 @@ func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.
 	}
 }
 
+// oneOf refuses flags of which one leaves no room for another.
+func oneOf(cmd *cobra.Command, flags ...string) error {
+	var set []string
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			set = append(set, "--"+name)
+		}
+	}
+	if len(set) < 2 {
+		return nil
+	}
+	return api.Errorf(api.Usage, "use only one of %s; see `%s --help`", strings.Join(set, " and "), cmd.CommandPath())
+}
+
 // atLeastOne is cobra.MinimumNArgs(1) with a message that says what belongs there.
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -33,6 +33,9 @@ func ticketCommand(c *cli) *cobra.Command {
   peer ticket --rotate                 revokes all there are, and makes a new one`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf(cmd, "list", "revoke", "rotate"); err != nil {
+				return err
+			}
 			cl := c.client()
 			switch {
 			case list:
@@ -81,7 +84,6 @@ func ticketCommand(c *cli) *cobra.Command {
 	f.BoolVar(&list, "list", false, "list the tickets made")
 	f.BoolVar(&rotate, "rotate", false, "revoke all other tickets that still admit somebody")
 	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")
-	cmd.MarkFlagsMutuallyExclusive("list", "revoke", "rotate")
 	return cmd
 }
 

@@ -293,6 +293,9 @@ machine submitted it; ` + "`peer submit --dry-run`" + ` does so for all peers. E
 		Example: "  peer trust test job.yaml\n  peer trust test job.yaml --from 12D3KooW…\n  peer trust test job.yaml --at alpha",
 		Args:    exactly(1, "a job file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf(cmd, "from", "at"); err != nil {
+				return err
+			}
 			job, _, _, err := readJob(args[0], c.In)
 			if err != nil {
 				return err
@@ -317,7 +320,6 @@ machine submitted it; ` + "`peer submit --dry-run`" + ` does so for all peers. E
 	}
 	cmd.Flags().StringVar(&from, "from", "", "as if this `KEY` asked for it (default this machine's own)")
 	cmd.Flags().StringVar(&at, "at", "", "ask about this `PEER` instead, as it tells others")
-	cmd.MarkFlagsMutuallyExclusive("from", "at")
 	return cmd
 }
 
