@@ -30,11 +30,27 @@ func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, err
 	return job, held, err
 }
 
+// held are the jobs that wait here for a coordinator, the newest first. One that the ledger has was
+// accepted: it was handed in again under its id, and there is nothing to wait for.
+func (v *View) held() []Held {
+	held := v.cfg.Held()
+	if len(held) == 0 {
+		return nil
+	}
+	slices.Reverse(held)
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		held = slices.DeleteFunc(held, func(h Held) bool {
+			_, accepted := s.Job(h.Job.ID)
+			return accepted
+		})
+	})
+	return held
+}
+
 // resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held
 // is set when it waits here for a coordinator.
 func (v *View) resolve(id string) (taskstate.JobID, *Held, error) {
-	held := v.cfg.Held()
-	slices.Reverse(held)
+	held := v.held()
 	if id == "last" {
 		return v.lastJob(held)
 	}

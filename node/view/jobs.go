@@ -15,8 +15,7 @@ import (
 // Jobs implements api.JobBackend.
 func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
 	out := api.Jobs{Jobs: []api.Job{}, AsOf: time.Now().UTC()}
-	held := v.cfg.Held()
-	slices.Reverse(held)
+	held := v.held()
 	for _, h := range held {
 		out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
 	}

@@ -234,16 +234,15 @@ func (v *View) listEvents(tell func(event) error) error {
 	return nil
 }
 
-// listJob tells how a job stands, and, if it goes on, its tasks that have begun. One that is held
-// has none: those of its id are of a job that was accepted, and is listed, too.
+// listJob tells how a job stands, and, if it goes on, its tasks that have begun.
 func (v *View) listJob(row *api.Job, tell func(event) error) error {
 	id := taskstate.JobID(row.ID)
-	if err := tell(event{at: row.Submitted.UnixMilli(), kind: kindJob, job: id, state: row.State, note: row.Name}); err != nil || row.Over() || row.State == "held" {
+	if err := tell(event{at: row.Submitted.UnixMilli(), kind: kindJob, job: id, state: row.State, note: row.Name}); err != nil || row.Over() {
 		return err
 	}
 	tasks, err := v.taskRows(id, v.begunSlots(id))
 	if err != nil {
-		return nil //nolint:nilerr // forgotten meanwhile
+		return nil //nolint:nilerr // held, or forgotten meanwhile
 	}
 	for _, t := range tasks {
 		if t.State == taskstate.Pending.String() {

@@ -50,7 +50,7 @@ func TestAPeerThatIsStillStartingTellsWhatHappensToItself(t *testing.T) {
 }
 
 // The peer does not know yet that the job it holds was accepted, or that another has its id.
-func TestHowThingsStandNamesTheTasksOfAnIdOnceAndNotForAJobThatIsHeld(t *testing.T) {
+func TestAJobThatWasAcceptedIsListedOnceThoughItIsHeldUnderItsIdToo(t *testing.T) {
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "one", s.self, 2)
@@ -70,8 +70,14 @@ func TestHowThingsStandNamesTheTasksOfAnIdOnceAndNotForAJobThatIsHeld(t *testing
 		return told
 	}
 	id := string(someJob)
-	if got, want := list(), []string{"job .0.0 held", "job .0.0 running", "task " + id + ".1.1 running", "task " + id + ".2.1 running"}; !slices.Equal(got, want) {
+	if got, want := list(), []string{"job .0.0 running", "task " + id + ".1.1 running", "task " + id + ".2.1 running"}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)
+	}
+	if rows, err := s.Tasks(timed(t), id); err != nil || rows.Tasks[0].State != "running" {
+		t.Errorf("its tasks are %+v, %v", rows.Tasks, err)
+	}
+	if jobs, err := s.Jobs(timed(t)); err != nil || len(jobs.Jobs) != 1 || jobs.Jobs[0].State != "running" {
+		t.Errorf("%+v, %v", jobs.Jobs, err)
 	}
 	s.write(ledger.Command{Cancel: &ledger.Cancel{Job: someJob, Reason: "by me"}})
 	for n := 1; n <= 2; n++ {
