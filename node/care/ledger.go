@@ -1,6 +1,8 @@
 package care
 
 import (
+	"slices"
+
 	"covey/dispatch/ledger"
 	"covey/node/blob/tree"
 	"covey/taskstate"
@@ -79,8 +81,16 @@ func FateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (Thing,
 	switch {
 	case is && t.ID == id:
 		return t, IsKept
-	case r.Final != nil && (r.Attempt >= id.Attempt || known == taskstate.Retired):
+	case r.Final != nil && (r.Attempt >= id.Attempt || known == taskstate.Retired) && (r.Final.State == taskstate.Complete || !unheard(j, id)):
 		return t, IsOver
 	}
 	return t, IsOpen // also if the attempt was given up: as long as its slot has no end, its late success is that
+}
+
+// unheard tells whether an attempt was given up and its worker has not said how it ended: though its
+// slot has come to nothing, a person may have it begun anew, and then a late success counts.
+func unheard(j *ledger.JobRecord, id taskstate.TaskID) bool {
+	return slices.ContainsFunc(j.Past(id.Slot), func(p ledger.PastAttempt) bool {
+		return p.Attempt == id.Attempt && p.End == nil && p.Late == nil
+	})
 }
