@@ -31,7 +31,7 @@ func (w *Warrants) judge(c *Command) (r Result, over bool) {
 	if a == nil && w.head.settings.RequireOrders == On && w.wantsWord(c) {
 		return Result{Refused: CodeUnsigned}, true
 	}
-	if id, by := c.changes(); by != "" && !w.MayChange(by, id) {
+	if id, by := c.asked(); by != "" && !w.MayChange(by, id) {
 		return Result{Refused: CodeForbidden}, true
 	}
 	if a == nil {
@@ -246,27 +246,35 @@ func (c *Command) asks() (need admission.Role, own taskstate.PeerID, ok bool) {
 	return "", "", false
 }
 
-// changes is the job that a command changes and the key that asks for it: theirs are the jobs they
-// ordered. The key is "" where nobody signed that.
-func (c *Command) changes() (id taskstate.JobID, by taskstate.PeerID) {
-	if c.Act != nil {
-		by = c.Act.By
-	}
+// Changes is the job that a command changes; "" if it changes none.
+func (c *Command) Changes() taskstate.JobID {
 	switch {
 	case c.Cancel != nil:
-		return c.Cancel.Job, by
+		return c.Cancel.Job
 	case c.Renew != nil:
-		return c.Renew.Job, by
+		return c.Renew.Job
 	case c.Retire != nil:
-		return c.Retire.Job, by
+		return c.Retire.Job
 	case c.Rollout != nil:
-		return c.Rollout.Job, by
+		return c.Rollout.Job
 	case c.Pin != nil:
-		return c.Pin.Job, by
+		return c.Pin.Job
+	case c.Update != nil:
+		return c.Update.Job.ID
+	}
+	return ""
+}
+
+// asked is the job that a command is about and the key that asks for it: theirs are the jobs they
+// ordered. The key is "" where nobody signed that.
+func (c *Command) asked() (id taskstate.JobID, by taskstate.PeerID) {
+	switch {
 	case c.Update != nil && c.Update.Job.Order != nil:
 		return c.Update.Job.ID, c.Update.Job.Order.By
 	case c.Submit != nil && c.Submit.Job.Origin != nil && c.Submit.Job.Order != nil && c.Submit.Job.Order.Starts == nil:
 		return c.Submit.Job.Origin.Job, c.Submit.Job.Order.By
+	case c.Act != nil && c.Update == nil && c.Changes() != "":
+		return c.Changes(), c.Act.By
 	}
 	return "", ""
 }

@@ -64,19 +64,11 @@ func Refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 
 // refusedChange says why the ledger did not change a job; nil for other commands.
 func refusedChange(cmd ledger.Command, r ledger.Result) *api.Error {
-	var id taskstate.JobID
+	id := cmd.Changes()
 	switch {
 	case cmd.Submit != nil:
 		return refusedSubmit(&cmd.Submit.Job, r)
-	case cmd.Update != nil:
-		id = cmd.Update.Job.ID
-	case cmd.Renew != nil:
-		id = cmd.Renew.Job
-	case cmd.Retire != nil:
-		id = cmd.Retire.Job
-	case cmd.Rollout != nil:
-		id = cmd.Rollout.Job
-	default:
+	case id == "", cmd.Cancel != nil, cmd.Pin != nil:
 		return nil
 	}
 	switch code := r.Refused; {
