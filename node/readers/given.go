@@ -48,7 +48,14 @@ func (g *Given) Roles(peer taskstate.PeerID) []admission.Role {
 	if ok {
 		return roles
 	}
-	g.replica.Read(func(s *ledger.State) { roles = s.Warrants().Chained(peer, g.roots()) })
+	g.replica.Read(func(s *ledger.State) {
+		if _, ok = s.Member(peer); ok {
+			roles = s.Warrants().Chained(peer, g.roots())
+		}
+	})
+	if !ok { // whoever asks can name as many others as it likes: nothing is kept of them
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gen == gen {
