@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/node/calls"
 	"covey/taskstate"
 )
 
@@ -19,13 +20,43 @@ func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 	if err := other.held.Put(job, now()); err != nil { // as Submit does when no answer comes
 		t.Fatal(err)
 	}
-	if row, err := other.Cancel(timed(t), id); err != nil || row.State != "shutdown" {
+	if row, err := other.Cancel(timed(t), id); err != nil || row.Cancelled == "" {
 		t.Fatalf("%+v, %v", row, err)
 	}
+	stopped(t, all, id)
+	other.orders.Wake()
+	eventually(t, "nothing waits to be handed in any more", func() (bool, string) { return len(other.held.List()) == 0, "" })
+}
+
+// It can also be under way still when the job is cancelled.
+func TestAJobThatComesToTheLedgerAfterItWasCancelledHereIsCancelledThere(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "voter", "other")
+	other := all[1]
+	job := noopJob("late", 1, time.Hour)
+	job.ID, job.Submitter = "latelatela", other.self
+	if err := other.line.Signer().Order(&job, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.held.Put(job, now()); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := other.Cancel(timed(t), string(job.ID)); err != nil || row.State != "shutdown" {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	if _, err := other.line.Decide(timed(t), calls.Call{Submit: &job, Again: true}); err != nil {
+		t.Fatal(err)
+	}
+	stopped(t, all, string(job.ID))
+	eventually(t, "nothing is to be recalled any more", func() (bool, string) { return len(other.held.Withdrawals()) == 0, "" })
+}
+
+// stopped waits until everybody knows the job as one that was cancelled and is over.
+func stopped(t *testing.T, all []*living, id string) {
+	t.Helper()
 	for _, l := range all {
 		if row, _ := l.outcome(id); row.State != "shutdown" || row.Cancelled == "" {
 			t.Errorf("at %s: %+v", l.name, row)
 		}
 	}
-	eventually(t, "nothing is to be recalled any more", func() (bool, string) { return len(other.held.Withdrawals()) == 0, "" })
 }
