@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"io"
+
+	"covey/taskstate"
 )
 
 // Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever
@@ -24,6 +26,9 @@ const MetricsFormat = "text/plain; version=0.0.4; charset=utf-8"
 // JobBackend takes jobs and tells about them.
 type JobBackend interface {
 	Submit(ctx context.Context, s Submit) (Submitted, error)
+	// ReadJobFile makes a job of a job file, with its defaults; name is for a job that names itself
+	// nowhere. What the file names on a disk is refused: the peer opens no path of a user.
+	ReadJobFile(ctx context.Context, name string, file []byte) (taskstate.Job, error)
 	// Cancel stops a job, or one task of a batch job: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Cancel(ctx context.Context, id string) (Job, error)
 	Jobs(ctx context.Context) (Jobs, error)

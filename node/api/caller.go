@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"covey/internal/atomicfile"
@@ -58,7 +59,41 @@ const (
 	change                  // change the job that is named: from inside a task, if both were submitted here
 	hand                    // hand in a job, or files: from inside a task, if that was submitted here
 	fetch                   // have files brought: from inside a task, if that was submitted here
+	own                     // administer, and nowhere but at this machine's socket
 )
+
+// Scope is what a token lets its bearer do: each what the one before does, and more.
+type Scope string
+
+// The scopes.
+const (
+	ReadScope   Scope = "read"   // ask
+	SubmitScope Scope = "submit" // hand in jobs and files, and change jobs
+	AdminScope  Scope = "admin"  // change who is in the cluster, what holds for all, and this peer
+	NoScope     Scope = ""       // nothing; of a route: no token is enough
+)
+
+// Has tells whether a scope is enough for what wants another.
+func (s Scope) Has(want Scope) bool {
+	order := []Scope{ReadScope, SubmitScope, AdminScope}
+	return want != NoScope && slices.Index(order, s) >= slices.Index(order, want)
+}
+
+// scope is the least that a token must have.
+func (r right) scope() Scope {
+	switch r {
+	case know, read, fetch:
+		return ReadScope
+	case change, hand:
+		return SubmitScope
+	case administer:
+		return AdminScope
+	}
+	return NoScope
+}
+
+// administers tells whether it changes more than jobs.
+func (r right) administers() bool { return r == administer || r == own }
 
 // Gate decides which calls are answered. The zero Gate asks for no token and knows no caller.
 type Gate struct {
@@ -100,11 +135,11 @@ func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 	switch {
 	case !c.Inside && c.UID > 0 && c.UID != os.Geteuid():
 		return Errorf(Refused, "this peer belongs to another user")
-	case !c.Inside && want == administer && !g.shown(r):
+	case !c.Inside && want.administers() && !g.shown(r):
 		return Errorf(Refused, "administration is for who can read this peer's data folder: the token in its file %s was not shown; use `peer` of this version, as the user that runs the peer; if that file was removed or changed, end process %d and start the peer again, which draws another", tokenName, os.Getpid())
 	case !c.Inside:
 		return nil
-	case want == administer:
+	case want.administers():
 		return Errorf(Refused, "administration is not taken from inside a task, and this runs in %s; type it in a shell of this machine, as the user that runs the peer", c.where())
 	case c.As == "":
 		return Errorf(Refused, "this runs in %s, and it cannot be told who submitted it: %s; nothing is answered here", c.where(), c.Why)

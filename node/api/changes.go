@@ -154,37 +154,6 @@ type Predecessor struct {
 	State string `json:"state,omitempty"` // "" if the job is not known any more
 }
 
-func changeRoutes(x *routes, b Backend) {
-	submit, preview, tasks, all := post(b.Submit), post(b.Preview), getID(b.Tasks), getID(b.AllTasks)
-	x.on(hand, "POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("dry_run") == "1" {
-			preview(w, r)
-			return
-		}
-		submit(w, r)
-	})
-	x.on(know, "GET /v1/jobs/{id}/tasks", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("all") == "1" {
-			all(w, r)
-			return
-		}
-		tasks(w, r)
-	})
-	x.on(change, "POST /v1/jobs/{id}/renew", getID(b.Renew))
-	x.on(change, "POST /v1/jobs/{id}/scale", postID(b.Scale))
-	x.on(change, "POST /v1/jobs/{id}/rollout", postID(b.Rollout))
-	x.on(change, "POST /v1/jobs/{id}/retry", getID(b.Retry))
-	x.on(change, "POST /v1/jobs/{id}/pin", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.Pin(r.Context(), r.PathValue("id"), r.URL.Query().Get("not") == "1")
-		answer(w, v, err)
-	})
-	x.on(change, "POST /v1/jobs/{id}/trigger", getID(b.Trigger))
-	x.on(change, "POST /v1/jobs/{id}/rebalance", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.Rebalance(r.Context(), r.PathValue("id"), r.URL.Query().Get("dry_run") == "1")
-		answer(w, v, err)
-	})
-}
-
 // Preview tells what would become of a job now.
 func (c *Client) Preview(ctx context.Context, s Submit) (Preview, error) {
 	return call[Preview](ctx, c, http.MethodPost, "/v1/jobs?dry_run=1", s)

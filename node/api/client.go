@@ -67,9 +67,25 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 
 // send asks with a body as it is, which may be without end.
 func (c *Client) send(ctx context.Context, method, path string, r io.Reader) (*http.Response, error) {
+	return c.sendAs(ctx, method, path, "", r)
+}
+
+// Raw asks as an HTTP client would, with a body of a media type; the answer's body must be closed.
+func (c *Client) Raw(ctx context.Context, method, path, media string, body io.Reader) (io.ReadCloser, error) {
+	resp, err := c.sendAs(ctx, method, path, media, body)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+func (c *Client) sendAs(ctx context.Context, method, path, media string, r io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path, r)
 	if err != nil {
 		return nil, err
+	}
+	if media != "" {
+		req.Header.Set("Content-Type", media)
 	}
 	if token := readToken(c.token); token != "" { // another one after each start of the peer
 		req.Header.Set("Authorization", bearer+token)

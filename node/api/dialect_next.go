@@ -14,8 +14,11 @@ type NoteBackend interface {
 	Note(ctx context.Context, n Note) (Note, error)
 }
 
-func nextRoutes(x *routes, b Backend) {
-	if b, ok := b.(NoteBackend); ok {
-		x.on(administer, "POST /v1/note", post(b.Note))
-	}
+func nextRoutes() []Route {
+	return []Route{route(administer, "POST /v1/note", "Keep a line of text", post(func(b Backend, ctx context.Context, n Note) (Note, error) {
+		if b, ok := b.(NoteBackend); ok {
+			return b.Note(ctx, n)
+		}
+		return n, Errorf(NotFound, "no such call")
+	}))}
 }

@@ -3,4 +3,4 @@
 package api
 
 // nextRoutes are what peers of the next dialect answer besides: nothing yet.
-func nextRoutes(*routes, Backend) {}
+func nextRoutes() []Route { return nil }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"covey/node/blob/piece"
@@ -114,26 +113,4 @@ type JobFiles struct {
 	Keep   int    `json:"keep"`             // that there are to be
 	Only   int    `json:"only,omitempty"`   // tasks of which no other peer that is here has a copy
 	Why    string `json:"why,omitempty"`    // fewer copies than there are to be
-}
-
-func fileRoutes(x *routes, b FileBackend) {
-	x.on(fetch, "GET /v1/store", get(b.StoreUsage))
-	x.on(fetch, "POST /v1/files/have", post(b.HaveBlobs))
-	x.on(hand, "PUT /v1/files", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.PutFiles(r.Context(), NewPutReader(r.Body))
-		answer(w, v, err)
-	})
-	x.on(hand, "DELETE /v1/files", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.Unput(r.Context(), r.URL.Query().Get("ref"))
-		answer(w, v, err)
-	})
-	x.on(fetch, "POST /v1/files/get", func(w http.ResponseWriter, r *http.Request) {
-		q, err := body[GetFiles](w, r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		out := newFileWriter(w)
-		out.end(b.GetFiles(r.Context(), q, out))
-	})
 }

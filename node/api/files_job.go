@@ -45,14 +45,16 @@ func keptFileOf(slot int, e tree.Entry) KeptFile {
 
 // jobFiles lists what the tasks of a job left. There may be millions: they are written as they are
 // read, once it is known that all can be.
-func (s *server) jobFiles(w http.ResponseWriter, r *http.Request) {
+func jobFiles() Call { return custom[KeptFiles](listJobFiles, Backend.ListFiles) }
+
+func listJobFiles(backend Backend, w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	only, err := strconv.Atoi(cmp.Or(q.Get("slot"), "0"))
 	if err != nil || only < 0 {
 		fail(w, Errorf(Usage, "slot: expected the number of a task, got %q", q.Get("slot")))
 		return
 	}
-	tasks, err := s.b.Tasks(r.Context(), r.PathValue("id"))
+	tasks, err := backend.Tasks(r.Context(), r.PathValue("id"))
 	if err != nil {
 		fail(w, err)
 		return
@@ -79,7 +81,7 @@ func (s *server) jobFiles(w http.ResponseWriter, r *http.Request) {
 	out := bufio.NewWriter(w)
 	next := `{"files":[`
 	begin := func() { w.Header().Set("Content-Type", "application/json") }
-	err = s.b.ListFiles(r.Context(), trees, func(i int, e tree.Entry) error {
+	err = backend.ListFiles(r.Context(), trees, func(i int, e tree.Entry) error {
 		begin()
 		b, err := json.Marshal(keptFileOf(slots[i], e))
 		if err == nil {

@@ -69,25 +69,6 @@ type Draining struct {
 	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
 }
 
-func peerRoutes(x *routes, b PeerKeeper) {
-	x.on(know, "GET /v1/peers/{id}", getID(b.Peer))
-	x.on(administer, "POST /v1/peers/{id}/availability", postID(b.SetAvailability))
-	x.on(administer, "POST /v1/peers/{id}/labels", postID(b.SetLabels))
-	x.on(administer, "POST /v1/peers/{id}/roles", postID(b.SetRoles))
-	x.on(know, "GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
-		l := newLines[Draining](w)
-		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
-	})
-}
-
-// postID serves what has an id in its path and a body.
-func postID[Q, T any](f func(context.Context, string, Q) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		id := r.PathValue("id")
-		post(func(ctx context.Context, q Q) (T, error) { return f(ctx, id, q) })(w, r)
-	}
-}
-
 func peerPath(peer, rest string) string { return "/v1/peers/" + segment(peer) + rest }
 
 // Peer tells about one peer.

@@ -1,14 +1,11 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"time"
 )
 
 // MaxBody caps a request's body in bytes: the largest job, and room for JSON's overhead.
@@ -20,94 +17,14 @@ func NewHandler(b Backend, g *Gate) http.Handler {
 	if g == nil {
 		g = &Gate{}
 	}
-	s := &server{b: b}
 	x := &routes{mux: http.NewServeMux(), gate: g, b: b}
-	x.on(know, "GET /v1/status", get(b.Status))
-	x.on(know, "GET /v1/stats", get(b.Stats))
-	x.on(know, "GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", MetricsFormat)
-		if err := b.Metrics(r.Context(), w); err != nil {
-			fail(w, err)
-		}
-	})
-	x.on(know, "GET /v1/peers", get(b.Peers))
-	peerRoutes(x, b)
-	settingsRoutes(x, b)
-	trustRoutes(x, b)
-	fileRoutes(x, b)
-	x.on(know, "GET /v1/jobs", get(b.Jobs))
-	x.on(administer, "GET /v1/tickets", get(b.Invites))
-	x.on(read, "GET /v1/jobs/{id}", getID(b.Job))
-	x.on(read, "GET /v1/jobs/{id}/file", getID(b.JobFile))
-	x.on(read, "GET /v1/explain/{id}", getID(b.Explain))
-	x.on(change, "POST /v1/jobs/{id}/cancel", getID(cancelled(b)))
-	changeRoutes(x, b)
-	x.on(administer, "POST /v1/tickets", post(b.Invite))
-	x.on(administer, "DELETE /v1/tickets/{id}", doID(b.Revoke))
-	x.on(administer, "DELETE /v1/peers/{id}", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, struct{}{}, b.Remove(r.Context(), r.PathValue("id"), Removal{Revoke: r.URL.Query().Get("revoke") == "true"}))
-	})
-	x.on(administer, "GET /v1/peers/{id}/ordered", getID(b.OrderedBy))
-	x.on(administer, "POST /v1/thaw", get(b.Thaw))
-	x.on(administer, "POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
-	x.on(administer, "POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
-	x.on(administer, "GET /v1/recover", get(b.PlanRecover))
-	x.on(administer, "POST /v1/recover", post(b.Recover))
-	x.on(administer, "POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
-		return struct{}{}, b.Block(ctx, r)
-	}))
-	x.on(know, "GET /v1/jobs/{id}/follow", s.follow)
-	x.on(read, "GET /v1/jobs/{id}/logs", s.logs)
-	x.on(read, "GET /v1/jobs/{id}/files", s.jobFiles)
-	x.on(change, "POST /v1/jobs/{id}/stdin", s.stdin)
-	x.on(know, "GET /v1/watch", s.watch)
-	nextRoutes(x, b)
+	for _, r := range Routes() {
+		x.on(r.want, r.Pattern, r.serve(b))
+	}
 	x.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, Errorf(NotFound, "no such call: %s %s (is this `peer` of another version than the daemon? see `peer version`)", r.Method, r.URL.Path))
 	})
 	return x.mux
-}
-
-type server struct{ b Backend }
-
-func get[T any](f func(context.Context) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := f(r.Context())
-		answer(w, v, err)
-	}
-}
-
-func getID[T any](f func(context.Context, string) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := f(r.Context(), r.PathValue("id"))
-		answer(w, v, err)
-	}
-}
-
-// cancelled answers with the job that was cancelled, as whatever else is said of one job.
-func cancelled(b Backend) func(context.Context, string) (JobAnswer, error) {
-	return func(ctx context.Context, id string) (JobAnswer, error) {
-		j, err := b.Cancel(ctx, id)
-		return JobAnswer{Job: j, AsOf: time.Now().UTC()}, err
-	}
-}
-
-func doID(f func(context.Context, string) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer(w, struct{}{}, f(r.Context(), r.PathValue("id")))
-	}
-}
-
-func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		q, err := body[Q](w, r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		v, err := f(r.Context(), q)
-		answer(w, v, err)
-	}
 }
 
 // body reads the one JSON value that a request has.
@@ -196,44 +113,4 @@ func (l *lines[T]) end(err error) {
 	default:
 		_ = l.enc.Encode(errorBody{AsError(err)})
 	}
-}
-
-func (s *server) follow(w http.ResponseWriter, r *http.Request) {
-	l := newLines[Progress](w)
-	l.end(s.b.Follow(r.Context(), r.PathValue("id"), r.URL.Query().Get("tasks") == "1", l.send))
-}
-
-func (s *server) logs(w http.ResponseWriter, r *http.Request) {
-	l := newLines[LogChunk](w)
-	v := r.URL.Query()
-	q := LogQuery{Follow: v.Get("follow") == "1", Task: v.Get("task"), Stream: v.Get("stream"), Times: v.Get("times") == "1"}
-	for name, into := range map[string]*int{"slot": &q.Slot, "tail": &q.Tail} {
-		n := v.Get(name)
-		if n == "" {
-			continue
-		}
-		var err error
-		if *into, err = strconv.Atoi(n); err != nil || *into < 1 {
-			fail(w, Errorf(Usage, "%s %q: expected a whole number from 1", name, n))
-			return
-		}
-	}
-	if at := v.Get("since"); at != "" {
-		var err error
-		if q.Since, err = time.Parse(time.RFC3339, at); err != nil {
-			fail(w, Errorf(Usage, "since %q: expected a time like 2006-01-02T15:04:05Z", at))
-			return
-		}
-	}
-	l.end(s.b.Logs(r.Context(), r.PathValue("id"), q, l.send))
-}
-
-// stdin takes a body without end. One that breaks off is no end: the task is told.
-func (s *server) stdin(w http.ResponseWriter, r *http.Request) {
-	answer(w, struct{}{}, s.b.Stdin(r.Context(), r.PathValue("id"), r.Body))
-}
-
-func (s *server) watch(w http.ResponseWriter, r *http.Request) {
-	l := newLines[Event](w)
-	l.end(s.b.Watch(r.Context(), r.URL.Query().Get("since"), l.send))
 }

@@ -30,11 +30,6 @@ type SettingsAnswer struct {
 	AsOf     time.Time `json:"as_of"`
 }
 
-func settingsRoutes(x *routes, b SettingsBackend) {
-	x.on(know, "GET /v1/settings", get(b.Settings))
-	x.on(administer, "POST /v1/settings", post(b.Set))
-}
-
 // Settings tells what holds for the whole cluster.
 func (c *Client) Settings(ctx context.Context) (SettingsAnswer, error) {
 	return call[SettingsAnswer](ctx, c, http.MethodGet, "/v1/settings", nil)

@@ -65,11 +65,6 @@ type TrustTried struct {
 	AsOf    time.Time `json:"as_of"`
 }
 
-func trustRoutes(x *routes, b TrustBackend) {
-	x.on(administer, "GET /v1/trust", get(b.Trust))
-	x.on(administer, "POST /v1/trust/test", post(b.TryTrust))
-}
-
 // Trust tells what this machine lets run.
 func (c *Client) Trust(ctx context.Context) (Trust, error) {
 	return call[Trust](ctx, c, http.MethodGet, "/v1/trust", nil)

@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -181,4 +182,15 @@ func (o *Orders) undecided(err error, sequel string) error {
 		return err
 	}
 	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, o.cfg.Deciders.TryAgain())
+}
+
+// ReadJobFile implements api.JobBackend.
+func (o *Orders) ReadJobFile(_ context.Context, name string, file []byte) (taskstate.Job, error) {
+	job, err := jobfile.Parse(cmp.Or(name, "job.yaml"), file, jobfile.Options{ReadFile: func(string) ([]byte, error) {
+		return nil, errors.New("it is on the disk of who submits, and only the job file came: write its lines into each, or use `peer submit`")
+	}})
+	if err != nil {
+		return taskstate.Job{}, api.Errorf(api.Usage, "%v", err)
+	}
+	return *job, nil
 }
