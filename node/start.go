@@ -143,7 +143,7 @@ func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 		if err != nil {
 			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
 		}
-		n.owner.Hold(r.Holds())
+		n.owner.Hold(r.Holds(), r.Lacks())
 		n.own.Exposed(r.Exposed())
 		return r, nil
 	})

@@ -45,7 +45,7 @@ const (
 const (
 	IsolateNone   = "none"   // as its user may, but for the peer's data folder
 	IsolateFS     = "fs"     // writes its own folder, reads the system's folders and Confinement.Read
-	IsolateStrong = "strong" // sees nothing else of the machine
+	IsolateStrong = "strong" // and sees no processes but its own, and shares no memory and no mounts with others; without a network where nothing names one
 )
 
 // What Confinement.Require can name.

@@ -12,7 +12,7 @@ const HeldKnown Held = 1
 
 // heldWords are the words of the bits above HeldKnown, from the lowest: those of Confinement that
 // stand for the same. Bits are never used again.
-var heldWords = [...]string{HoldsNNP, HoldsHide, RequireUser, RequireLandlock, IsolateFS, RequireNet, RequireCgroup, HoldsLimits}
+var heldWords = [...]string{HoldsNNP, HoldsHide, RequireUser, RequireLandlock, IsolateFS, RequireNet, RequireCgroup, HoldsLimits, IsolateStrong}
 
 // Words says it for people and programs, sorted: nil if nothing is known, and empty if the task was
 // kept from nothing.

@@ -30,7 +30,7 @@ func (f *policyFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.constraints, "constraint", nil, "only on peers for which `EXPR` holds, as in 'peer.os == linux' (repeatable)")
 	fl.IntVar(&f.gpus, "gpus", 0, "`N` GPUs to reserve per task, of those a peer offers")
 	fl.StringArrayVar(&f.resources, "resource", nil, "`NAME=N` of what peers offer by a name, see peer up --offer (repeatable)")
-	fl.StringVar(&f.isolate, "isolate", "", "at least `LEVEL`: fs keeps it to its own folder and the system's files; none")
+	fl.StringVar(&f.isolate, "isolate", "", "at least `LEVEL`: fs keeps it to its own folder and the system's files, strong has it see itself only and gives it no network; none")
 	fl.StringVar(&f.strategy, "strategy", "", "which peers first: `spread` (the emptiest), binpack (the fullest), random")
 	fl.StringVar(&f.over, "over", "", "spread evenly over the values of `KEY` first, as in peer.label.zone")
 	fl.IntVar(&f.maxPerPeer, "max-per-peer", 0, "at most `N` of its tasks on a peer at once")

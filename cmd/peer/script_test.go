@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"covey/internal/long"
+	"covey/node/runner/sandbox"
 )
 
 // atOnce is how many scripts run at once: they wait for processes most of their time.
@@ -152,6 +153,8 @@ func scriptCondition(name string) (bool, error) {
 		return long.Tests, nil
 	case "root":
 		return os.Getuid() == 0, nil
+	case "strong":
+		return sandbox.Try(true).Apart, nil
 	case "tmpfs":
 		return canMountTmpfs(), nil
 	case "disk":

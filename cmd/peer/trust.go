@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,6 +99,9 @@ func trustText(w io.Writer, t api.Trust, carry func(string) string) {
 		g.write(w)
 	}
 	fmt.Fprintf(w, "file: %s\n", t.File)
+	for _, what := range slices.Sorted(maps.Keys(t.Lacks)) {
+		fmt.Fprintf(w, "%s does not hold here: %s\n", what, t.Lacks[what])
+	}
 	if len(t.Keys) > 0 {
 		fmt.Fprintln(w)
 		g := table("KEY", "NAME", "ROLES")

@@ -24,9 +24,11 @@ type Trust struct {
 	OnRevoke string      `json:"on_revoke"`       // stop or finish: what runs of a key that is no longer let in
 	Rules    []TrustRule `json:"rules"`           // the first that fits decides
 	Holds    []string    `json:"holds"`           // what holds here, of what rules can ask for
-	Warnings []string    `json:"warnings,omitempty"`
-	Keys     []TrustKey  `json:"keys"` // of members that may submit
-	AsOf     time.Time   `json:"as_of"`
+	// Lacks says of what does not hold here why, for people, as far as that is known.
+	Lacks    map[string]string `json:"lacks,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"`
+	Keys     []TrustKey        `json:"keys"` // of members that may submit
+	AsOf     time.Time         `json:"as_of"`
 }
 
 // TrustRule is one rule of a policy.

@@ -27,7 +27,7 @@ func (d *Desk) Trust(context.Context) (api.Trust, error) {
 	d.Owner.Look()
 	p := d.Owner.Now()
 	out := api.Trust{
-		File: d.Owner.Path(), Unsigned: p.Unsigned, OnRevoke: "stop", Rules: []api.TrustRule{}, Holds: p.Holds,
+		File: d.Owner.Path(), Unsigned: p.Unsigned, OnRevoke: "stop", Rules: []api.TrustRule{}, Holds: p.Holds, Lacks: d.Owner.Lacks(),
 		Warnings: d.Owner.Warnings(), Keys: []api.TrustKey{}, AsOf: time.Now().UTC(),
 	}
 	if p.Finish {

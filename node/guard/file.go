@@ -29,7 +29,8 @@ type File struct {
 	force policy.Policy
 	wrong error    // why the newest is not in force
 	holds []string // sorted
-	user  string   // as Policy.User
+	lacks map[string]string
+	user  string // as Policy.User
 }
 
 // OpenFile reads the file. As long as there is none, nothing may run. changed hears later on when
@@ -60,12 +61,21 @@ func (f *File) Now() policy.Policy {
 	return p
 }
 
-// Hold says what holds on this machine, as words of package taskstate.
-func (f *File) Hold(words []string) {
+// Hold says what holds on this machine, as words of package taskstate, and of others why they do
+// not.
+func (f *File) Hold(words []string, lacks map[string]string) {
 	f.mu.Lock()
+	f.lacks = lacks
 	f.holds = policy.Policy{}.Here(words).Holds
 	f.mu.Unlock()
 	f.changed()
+}
+
+// Lacks says of what does not hold on this machine why, as far as that is known.
+func (f *File) Lacks() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lacks
 }
 
 // InForce says in a line what is in force: the file's hash in hexadecimal, and what is wrong.

@@ -49,6 +49,7 @@ type Runner struct {
 	reports   *reporter
 	lasting   bool
 	holds     []string
+	lacks     map[string]string
 	exposed   string
 }
 
@@ -66,6 +67,9 @@ func New(sink func(taskstate.RunReport), cfg Config) (*Runner, error) {
 	if hides, why := p.Hides(); !hides {
 		r.exposed = why
 	}
+	if strong, why := p.Strong(); !strong {
+		r.lacks = map[string]string{taskstate.IsolateStrong: why}
+	}
 	r.executors = map[string]Executor{"process": p, "noop": noop.New(r.reports.add, r.lasting)}
 	return r, nil
 }
@@ -75,6 +79,9 @@ func (r *Runner) Lasting() bool { return r.lasting }
 
 // Holds says what can be kept from tasks here, in words of taskstate.Confinement.
 func (r *Runner) Holds() []string { return r.holds }
+
+// Lacks says of some of these words why they do not hold here.
+func (r *Runner) Lacks() map[string]string { return r.lacks }
 
 // Exposed says why tasks reach the data folder, "" if they do not.
 func (r *Runner) Exposed() string { return r.exposed }

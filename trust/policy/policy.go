@@ -149,7 +149,10 @@ func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
 	}
 	r := &p.Rules[at]
 	held := r.confine(c, &p)
-	if lacks := lacking(held, p.Holds); lacks != "" {
+	switch lacks := lacking(held, p.Holds); {
+	case lacks != "" && lacks == c.Isolate:
+		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("its job asks for isolate: %s, which does not hold on this machine", lacks)}
+	case lacks != "":
 		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("%s needs %q, which does not hold on this machine", r.called(at), lacks)}
 	}
 	if text, full := r.Limits.refuse(c.Resources, has); text != "" {
@@ -266,6 +269,9 @@ func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
 		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time, Limits: r.Each,
 		Ours: r.ours(c),
 	}
+	if r.Net == "" && held.Isolate == taskstate.IsolateStrong {
+		held.Net = taskstate.NetNone
+	}
 	if held.As == "" {
 		held.As = taskstate.AsSelf
 		if slices.Contains(p.Holds, taskstate.RequireUser) {
@@ -301,11 +307,11 @@ func lacking(c taskstate.Confinement, holds []string) string {
 	if c.As != taskstate.AsSelf {
 		needs = append(needs, taskstate.RequireUser)
 	}
-	if c.Net != taskstate.NetAny {
-		needs = append(needs, taskstate.RequireNet)
-	}
 	if c.Isolate != taskstate.IsolateNone {
 		needs = append(needs, c.Isolate)
+	}
+	if c.Net != taskstate.NetAny {
+		needs = append(needs, taskstate.RequireNet)
 	}
 	if len(c.Limits) > 0 {
 		needs = append(needs, taskstate.HoldsLimits)

@@ -135,8 +135,23 @@ func TestWhatARuleAsksOfTheMachineMustHoldThere(t *testing.T) {
 	}
 	ask := claim(mine, process("true"))
 	ask.Isolate = taskstate.IsolateFS
-	if _, why := Decide(MyMachines(), ask, Load{}); why.Text != `rule 1 needs "fs", which does not hold on this machine` {
-		t.Errorf("a job that asks to be isolated: %+v", why)
+	for _, ask.Isolate = range []string{taskstate.IsolateFS, taskstate.IsolateStrong} {
+		if _, why := Decide(MyMachines(), ask, Load{}); why.Text != "its job asks for isolate: "+ask.Isolate+", which does not hold on this machine" {
+			t.Errorf("a job that asks to be isolated: %+v", why)
+		}
+	}
+}
+
+func TestAStronglyIsolatedTaskHasANetworkOnlyWhereItsRuleNamesOne(t *testing.T) {
+	ask := claim(mine, process("true"))
+	ask.Isolate = taskstate.IsolateStrong
+	for rule, want := range map[string]string{
+		"": taskstate.NetNone, "\n  net: none": taskstate.NetNone, "\n  net: any": taskstate.NetAny, "\n  isolate: fs": taskstate.NetNone,
+	} {
+		p := read(t, "rules:\n- from: [self]\n  run: any"+rule+"\n").Here([]string{taskstate.IsolateFS, taskstate.IsolateStrong, taskstate.RequireNet})
+		if held, why := Decide(p, ask, Load{}); why.No() || held.Net != want || held.Isolate != taskstate.IsolateStrong {
+			t.Errorf("%q: %+v %+v, expected net %s", rule, held, why, want)
+		}
 	}
 }
 

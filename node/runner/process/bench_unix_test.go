@@ -33,12 +33,19 @@ func BenchmarkTrue(b *testing.B) {
 	fresh := func() string { n++; return filepath.Join(root, fmt.Sprint(n)) }
 	for range 5 { // in turns: what else the machine does falls on both
 		b.Run("plain", func(b *testing.B) { benchPlain(b, fresh()) })
-		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true, nil) })
-		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false, nil) })
+		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true, nil, nil) })
+		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false, nil, nil) })
 		for how, self := range map[string]bool{"hidden": true, "hidden-user": false} { // the data folder is, and the task is another user
 			b.Run(how, func(b *testing.B) {
 				data := fresh()
-				benchRunner(b, filepath.Join(data, "tasks"), false, &Sandbox{Hide: []string{data}, Users: data + ".users", Self: self})
+				benchRunner(b, filepath.Join(data, "tasks"), false, &Sandbox{Hide: []string{data}, Users: data + ".users", Self: self}, nil)
+			})
+		}
+		for _, isolate := range []string{taskstate.IsolateFS, taskstate.IsolateStrong} {
+			b.Run(isolate, func(b *testing.B) {
+				data := fresh()
+				held := &taskstate.Confinement{As: taskstate.AsSelf, Isolate: isolate, Net: taskstate.NetNone}
+				benchRunner(b, filepath.Join(data, "tasks"), false, &Sandbox{Hide: []string{data}, Users: data + ".users", Self: true}, held)
 			})
 		}
 	}
@@ -124,7 +131,7 @@ func plainTask(dir string) error {
 	return c.Run()
 }
 
-func benchRunner(b *testing.B, root string, inside bool, box *Sandbox) {
+func benchRunner(b *testing.B, root string, inside bool, box *Sandbox, held *taskstate.Confinement) {
 	b.Helper()
 	job := process(taskstate.Process{Command: []string{"/bin/true"}})
 	free := make(chan struct{}, parallelism)
@@ -146,7 +153,9 @@ func benchRunner(b *testing.B, root string, inside bool, box *Sandbox) {
 	measured(b, func() {
 		for i := range b.N {
 			free <- struct{}{}
-			r.Start(launch(job, i+1))
+			l := launch(job, i+1)
+			l.Confinement = held
+			r.Start(l)
 		}
 		for range parallelism {
 			free <- struct{}{}

@@ -128,7 +128,25 @@ func (r *Executor) Holds() (words []string) {
 	if b.holds.Net {
 		words = append(words, taskstate.RequireNet)
 	}
+	if strong, _ := r.Strong(); strong {
+		words = append(words, taskstate.IsolateStrong)
+	}
 	return words
+}
+
+// Strong tells whether tasks can be kept from seeing anything else of the machine, and if not why.
+func (r *Executor) Strong() (ok bool, why string) {
+	switch b := r.boxes; {
+	case b == nil:
+		return false, "nothing is kept from tasks here"
+	case !b.holds.Apart:
+		return false, cmp.Or(b.holds.WhySeen, "it cannot be had here") + "; it takes user namespaces, or root with CAP_SYS_ADMIN"
+	case !b.holds.Files:
+		return false, "the kernel has no landlock"
+	case !b.holds.Net:
+		return false, "no network can be made that is a task's own"
+	}
+	return true, ""
 }
 
 // Hides tells whether tasks find the data folder empty, and if not why.
@@ -191,7 +209,8 @@ func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox
 	hide := b.holds.Mounts || b.rules
 	if c := l.Confinement; c != nil {
 		s.NNP = !slices.Contains(c.Without, taskstate.WithoutNNP)
-		hide = hide && !(user == nil && slices.Contains(c.Without, taskstate.WithoutHide))
+		s.Apart = c.Isolate == taskstate.IsolateStrong
+		hide = hide && !(user == nil && !s.Apart && slices.Contains(c.Without, taskstate.WithoutHide))
 		s.NoNet = c.Net == taskstate.NetNone
 		s.Closed = c.Isolate != "" && c.Isolate != taskstate.IsolateNone
 		for _, l := range c.Limits {
@@ -218,7 +237,7 @@ func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox
 	own := b.real(home)
 	// Folders of users of their own keep all others out. What people run on their own machines as
 	// themselves reaches its like anyway, and mounts for each would cost a third of the rate.
-	if s.Alike = user != nil || l.Confinement != nil && l.Confinement.Ours; s.Alike {
+	if s.Alike = !s.Apart && (user != nil || l.Confinement != nil && l.Confinement.Ours); s.Alike {
 		own = b.real(b.dir)
 	}
 	s.Show = slices.DeleteFunc(append([]string{own}, b.cfg.Show...), func(p string) bool { return !s.Hidden(p) })

@@ -65,7 +65,7 @@ func copyProgram(to string) error {
 }
 
 // boxed is an executor in a data folder with what a peer has there.
-func boxed(t *testing.T) (h *harness, data string) {
+func boxed(t *testing.T, change ...func(*Config)) (h *harness, data string) {
 	t.Helper()
 	root, err := os.MkdirTemp("", "box") // its sockets have short paths
 	if err != nil {
@@ -91,6 +91,9 @@ func boxed(t *testing.T) (h *harness, data string) {
 		c.Dir = filepath.Join(data, "tasks")
 		c.Environ = append(c.Environ, "HOME="+filepath.Dir(data))
 		c.Sandbox = &Sandbox{Hide: []string{data}, Show: []string{socket}, Users: filepath.Join(data, "task-users")}
+		for _, f := range change {
+			f(c)
+		}
 	})
 	if !h.boxes.holds.Mounts {
 		t.Skip("folders cannot be hidden here: " + h.boxes.holds.Why)
@@ -227,7 +230,7 @@ func (h *harness) said(id taskstate.TaskID, name string) string {
 // under runs a line under a confinement.
 func (h *harness) under(c taskstate.Confinement, n int, line string, a ...any) (taskstate.TaskID, taskstate.RunReport) {
 	job := shell(line, a...)
-	job.ID = taskstate.JobID("k3v5q7x2b" + string(rune('a'+n)))
+	job.ID = ownID() + taskstate.JobID(rune('a'+n))
 	l := launch(job, 1)
 	l.Confinement = &c
 	h.Start(l)
@@ -363,7 +366,7 @@ func taskFolder(t *testing.T) string {
 // Attack (n): the trial of a kernel without landlock shows what this one's is made to show.
 func TestATaskThatMustNotRunWithoutWhatDoesNotHoldHereIsRejected(t *testing.T) {
 	h, _ := boxed(t)
-	h.boxes.holds.Files, h.boxes.holds.Net, h.boxes.holds.Groups, h.boxes.holds.Limits = false, false, false, false
+	h.boxes.holds.Files, h.boxes.holds.Net, h.boxes.holds.Groups, h.boxes.holds.Limits, h.boxes.holds.Apart = false, false, false, false, false
 	for n, c := range []taskstate.Confinement{
 		{Require: []string{taskstate.RequireLandlock}},
 		{Isolate: taskstate.IsolateFS},
@@ -394,7 +397,7 @@ func TestWhatATaskOfAnotherUsersPeerWasHeldToIsWhatWasDoneAndNotMore(t *testing.
 func whatWasHeld(t *testing.T) {
 	h, data := boxed(t)
 	look := "grep -q 'NoNewPrivs:.1' /proc/self/status && echo nnp; ls " + data + "/policy.yaml >/dev/null 2>&1 || echo hide; " +
-		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; grep -q ^0::/.*covey- /proc/self/cgroup && echo cgroup; true"
+		"[ $(id -u) != " + fmt.Sprint(os.Geteuid()) + " ] && echo uid; ls /var/tmp >/dev/null 2>&1 || echo landlock fs; [ $(wc -l </proc/self/net/dev) = 3 ] && echo net; set -- /proc/[0-9]*; [ $# -lt 5 ] && echo strong; grep -q ^0::/.*covey- /proc/self/cgroup && echo cgroup; true"
 	for n, c := range []taskstate.Confinement{
 		{As: as()},
 		{As: taskstate.AsSelf},
@@ -403,6 +406,8 @@ func whatWasHeld(t *testing.T) {
 		{As: as(), Isolate: taskstate.IsolateFS},
 		{As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
 		{As: as(), Ours: true},
+		{As: as(), Isolate: taskstate.IsolateStrong},
+		{As: as(), Isolate: taskstate.IsolateStrong, Net: taskstate.NetNone, Ours: true},
 		{As: taskstate.AsSelf, Require: []string{taskstate.RequireLandlock}}, // that it can be had is not that it was
 		{As: as(), Require: []string{taskstate.RequireCgroup}},
 	} {

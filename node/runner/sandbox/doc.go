@@ -12,6 +12,9 @@
 // it was born in (Born). So the supervisor of a peer that root did not start is born in one, where
 // only its user has a name: files of others are shown as nobody's, and what they permit is as ever.
 //
+// Who sees no other processes (Apart) has a Space: a namespace with a first process, this program,
+// which the thread goes into for what it forks.
+//
 // What a thread does not hand on is done to the process itself: it starts in a control group
 // (Groups), and is stopped at its first instruction until it has its limits (Fork).
 //

@@ -24,10 +24,15 @@ const (
 )
 
 // Run calls fork, which starts the process, from a thread that is kept from what s says. s may be
-// nil: fork is called from any thread. fork starts with attr, to which it may add.
-func Run(s *Spec, fork func(attr *syscall.SysProcAttr) error) error {
+// nil: fork is called from any thread. fork starts with attr, to which it may add. Who has seen the
+// end of the process calls Over of its space, which is nil for one that is not Apart. once calls a
+// function that forks on the process's behalf; nil: it is just called.
+func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProcAttr, around *Space) error) error {
 	if s == nil {
-		return fork(&syscall.SysProcAttr{})
+		return fork(&syscall.SysProcAttr{}, nil)
+	}
+	if once == nil {
+		once = func(f func() error) error { return f() }
 	}
 	done := make(chan error)
 	key := s.key()
@@ -37,14 +42,17 @@ func Run(s *Spec, fork func(attr *syscall.SysProcAttr) error) error {
 		go w.run()
 	}
 	w.jobs <- func() bool {
-		err := error(nil)
+		err, around := error(nil), (*Space)(nil)
 		if !w.in {
-			err = s.enter()
+			around, err = s.enter(once)
 		}
 		if err != nil {
 			err = fmt.Errorf("it cannot be kept from what it must not reach: %v", err) // not the error itself: what executing the program fails with means something else
 		} else {
-			err = fork(s.attr())
+			err = fork(s.attr(), around)
+		}
+		if around.entered(); err != nil {
+			around.Over()
 		}
 		w.in = err == nil && s.stays()
 		again := w.in || s.leave() == nil
@@ -83,7 +91,7 @@ const mostIdle = 8
 
 // stays tells whether what the thread entered does for the next one that is alike. Not so what
 // holds the thread to more than mounts.
-func (s *Spec) stays() bool { return s.Alike && !s.NoNet && !s.restricted() }
+func (s *Spec) stays() bool { return s.Alike && !s.NoNet && !s.Apart && !s.restricted() }
 
 // key tells the workers apart: what cannot be taken back, having no new privileges, and what is
 // not.
@@ -132,7 +140,7 @@ var outside = sync.OnceValues(func() (int, error) {
 
 // leave goes back to where this thread came from. An error is that it cannot be used again.
 func (s *Spec) leave() error {
-	if s.restricted() || s.NoNet {
+	if s.restricted() || s.NoNet || s.Apart {
 		return errors.New("there is no way back")
 	}
 	if len(s.Hide) == 0 {
@@ -156,18 +164,28 @@ func (s *Spec) attr() *syscall.SysProcAttr {
 	return a
 }
 
-// enter keeps this thread from what s says.
-func (s *Spec) enter() error {
+// enter keeps this thread from what s says. Nothing can be mounted any more under rules on files,
+// so these come last.
+func (s *Spec) enter(once func(func() error) error) (around *Space, err error) {
 	if s.NoNet {
 		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
-			return os.NewSyscallError("unshare the network", err)
+			return nil, os.NewSyscallError("unshare the network", err)
 		}
 	}
-	if len(s.Hide) > 0 && !s.Rules {
+	if len(s.Hide) > 0 && !s.Rules || s.Apart {
 		if err := s.mounts(); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	if s.Apart {
+		if around, err = newSpace(once); err != nil {
+			return nil, err
+		}
+	}
+	return around, s.restrict()
+}
+
+func (s *Spec) restrict() error {
 	if s.NNP || s.restricted() {
 		if _, _, e := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); e != 0 {
 			return os.NewSyscallError("prctl no_new_privs", e)

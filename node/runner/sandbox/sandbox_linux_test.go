@@ -18,7 +18,7 @@ func says(t *testing.T, s *Spec, line string) (string, error) {
 	}
 	defer out.Close()
 	var pid int
-	err = Run(s, func(attr *syscall.SysProcAttr) (err error) {
+	err = Run(s, nil, func(attr *syscall.SysProcAttr, _ *Space) (err error) {
 		pid, err = syscall.ForkExec("/bin/sh", []string{"sh", "-c", line}, &syscall.ProcAttr{
 			Dir: "/", Env: os.Environ(), Files: []uintptr{0, out.Fd(), out.Fd()}, Sys: attr,
 		})

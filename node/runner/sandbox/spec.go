@@ -19,6 +19,7 @@ type Spec struct {
 	Read    []string // of a Closed one: absolute
 	Write   []string // of a Closed one: absolute
 	Alike   bool     // many processes are kept from the same: what is made for one is kept for the next
+	Apart   bool     // it sees no processes but those it started, and shares no memory and no mounts with others
 	NNP     bool     // neither it nor what it starts gains privileges by executing a program
 	Group   bool     // it starts in a control group, if one can be had
 	Only    bool     // and nowhere else
@@ -54,10 +55,12 @@ type Holds struct {
 	Users      bool   // processes can be another user's
 	Privileges bool   // they can be kept from gaining privileges
 	Net        bool   // they can be without a network
+	Apart      bool   // they can be kept from seeing others
 	Limits     bool   // they can be limited
 	Groups     bool   // they can be in control groups
 	Files      bool   // which files they open can be restricted (landlock)
 	Why        string // why folders cannot be hidden, for people
+	WhySeen    string // why processes cannot be kept from seeing others, for people
 }
 
 // Held is what a process is kept from that was started so: what was done, never what was asked for.
@@ -75,6 +78,7 @@ const (
 	HeldNet                         // Spec.NoNet
 	HeldGroup                       // it was started in a control group that ends all of it
 	HeldLimits                      // Spec.Limits
+	HeldApart                       // Spec.Apart
 )
 
 // Held is what a process is kept from that Run has started; of nil, nothing.
@@ -94,6 +98,7 @@ func (s *Spec) Held() Held {
 		{HeldFiles, s.Closed},
 		{HeldNet, s.NoNet},
 		{HeldLimits, len(s.Limits) > 0},
+		{HeldApart, s.Apart},
 	} {
 		if x.holds {
 			h |= x.bit
@@ -120,6 +125,9 @@ func (s Spec) Check() error {
 	}
 	if len(s.Limits) > maxLimits || slices.ContainsFunc(s.Limits, func(l Limit) bool { return l.Of < LimitFiles || l.Of > LimitFileSize }) {
 		return errors.New("sandbox: no such limits are known")
+	}
+	if s.Apart && (s.Rules || s.Alike) {
+		return errors.New("sandbox: what sees no others has mounts of its own")
 	}
 	for _, p := range s.Show {
 		if !s.Hidden(p) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,11 +22,14 @@ func try() struct{} {
 	if os.Getenv(tryEnv) == "" || len(os.Args) != 2 {
 		return struct{}{}
 	}
-	if os.Args[1] == tryWait {
+	switch os.Args[1] {
+	case tryWait:
 		time.Sleep(tryWaits)
 		os.Exit(0)
+	case tryLook:
+		os.Exit(looked())
 	}
-	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles, tryGroup, tryLimits} {
+	for i, trial := range [...]func(string) error{tryMounts, tryNet, tryFiles, tryGroup, tryLimits, tryApart} {
 		dir, err := os.MkdirTemp(os.Args[1], "try")
 		if err == nil {
 			err = errors.Join(layOut(dir), trial(dir))
@@ -39,12 +43,14 @@ func try() struct{} {
 }
 
 // trials are the names of what is tried.
-var trials = [...]string{"mounts", "net", "files", "group", "limits"}
+var trials = [...]string{"mounts", "net", "files", "group", "limits", "apart"}
 
-// tryWait makes such a process one that waits to be killed, for so long.
+// tryWait makes such a process one that waits to be killed, for so long, and tryLook one that looks
+// who is around it.
 const (
 	tryWait  = "wait"
 	tryWaits = 10 * time.Second
+	tryLook  = "look"
 )
 
 // layOut makes what is tried with.
@@ -57,7 +63,7 @@ func layOut(dir string) error {
 func tryMounts(dir string) error {
 	hidden, shown := filepath.Join(dir, "hidden"), filepath.Join(dir, "shown", "here")
 	spec := Spec{Hide: []string{dir}, Show: []string{shown}, NNP: true}
-	return Run(&spec, func(*syscall.SysProcAttr) error {
+	return Run(&spec, nil, func(*syscall.SysProcAttr, *Space) error {
 		if _, err := os.Stat(hidden); !errors.Is(err, os.ErrNotExist) {
 			return errors.New("what is mounted is not to be seen")
 		}
@@ -68,7 +74,7 @@ func tryMounts(dir string) error {
 
 // tryNet looks whether a process without a network has none.
 func tryNet(string) error {
-	return Run(&Spec{NoNet: true, NNP: true}, func(*syscall.SysProcAttr) error {
+	return Run(&Spec{NoNet: true, NNP: true}, nil, func(*syscall.SysProcAttr, *Space) error {
 		b, err := os.ReadFile("/proc/thread-self/net/dev")
 		if err == nil && strings.Count(string(b), "\n") != 3 { // two lines of words, and the loopback
 			err = errors.New("there is a network all the same")
@@ -80,7 +86,7 @@ func tryNet(string) error {
 // tryFiles looks whether a process opens what it may, and nothing else.
 func tryFiles(dir string) error {
 	shown := filepath.Join(dir, "shown")
-	return Run(&Spec{Closed: true, Write: []string{shown}, NNP: true}, func(*syscall.SysProcAttr) error {
+	return Run(&Spec{Closed: true, Write: []string{shown}, NNP: true}, nil, func(*syscall.SysProcAttr, *Space) error {
 		if _, err := os.ReadFile(filepath.Join(dir, "hidden")); !errors.Is(err, os.ErrPermission) {
 			return errors.New("what must not be read can be")
 		}
@@ -120,7 +126,7 @@ func tryLimits(string) error {
 	if os.Geteuid() == 0 {
 		spec.User = &User{UID: 65534, GID: 65534}
 	}
-	return Run(&spec, func(attr *syscall.SysProcAttr) error {
+	return Run(&spec, nil, func(attr *syscall.SysProcAttr, _ *Space) error {
 		pid, err := spec.Fork("/proc/self/exe", []string{os.Args[0], tryWait}, &syscall.ProcAttr{Env: os.Environ(), Sys: attr})
 		if err != nil {
 			return err
@@ -135,6 +141,42 @@ func tryLimits(string) error {
 	})
 }
 
+// tryApart looks whether a process sees itself and the first of its space only, and whether what it
+// leaves behind there ends with it.
+func tryApart(dir string) error {
+	spec := Spec{Hide: []string{dir}, Apart: true, NNP: true}
+	return Run(&spec, nil, func(attr *syscall.SysProcAttr, around *Space) error {
+		defer around.Over()
+		how := &syscall.ProcAttr{Env: os.Environ(), Sys: attr}
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], tryLook}, how)
+		if err != nil {
+			return os.NewSyscallError("start a process that sees no others", err)
+		}
+		end, err := wait(pid)
+		if err == nil && end.ExitStatus() != 0 {
+			err = errors.New("what must not be seen is")
+		}
+		return err
+	})
+}
+
+// looked is 0 where a process sees only itself and the first of its space.
+func looked() int {
+	all, err := os.ReadDir("/proc")
+	seen := 0
+	for _, e := range all {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			if seen++; n != 1 && n != os.Getpid() {
+				return 1
+			}
+		}
+	}
+	if self, rerr := os.Readlink("/proc/self"); err != nil || rerr != nil || seen != 2 || os.Getppid() != 0 || self != strconv.Itoa(os.Getpid()) {
+		return 1
+	}
+	return 0
+}
+
 // Try finds out what can be done here: born tells that what starts processes can be born anew, as
 // the supervisor is; otherwise it is this very process.
 func Try(born bool) Holds {
@@ -142,20 +184,23 @@ func Try(born bool) Holds {
 	var failed map[string]string
 	err := errors.New("processes are this process's own, and it is not root's")
 	if root || born {
-		failed, err = tryApart(Born)
+		failed, err = tryIn(Born)
 	}
 	h := Holds{Privileges: true, Users: root, Mounts: err == nil && failed["mounts"] == "", Net: err == nil && failed["net"] == "", Why: failed["mounts"]}
 	if err != nil {
 		h.Why = err.Error()
-		failed, err = tryApart(func(*syscall.SysProcAttr) {})
+		failed, err = tryIn(func(*syscall.SysProcAttr) {})
+	}
+	if h.Apart, h.WhySeen = h.Mounts && failed["apart"] == "", failed["apart"]; !h.Mounts {
+		h.WhySeen = h.Why
 	}
 	h.Limits = (root || born) && err == nil && failed["limits"] == ""
 	h.Files, h.Groups = err == nil && failed["files"] == "", (root || born) && err == nil && failed["group"] == ""
 	return h
 }
 
-// tryApart tries all in a process of its own, and says what failed and why.
-func tryApart(born func(*syscall.SysProcAttr)) (failed map[string]string, err error) {
+// tryIn tries all in a process of its own, and says what failed and why.
+func tryIn(born func(*syscall.SysProcAttr)) (failed map[string]string, err error) {
 	dir, err := os.MkdirTemp("", "covey-try-")
 	if err != nil {
 		return nil, err

@@ -17,9 +17,10 @@ import (
 // supervisor's welcome the one that is spoken, which is the newest both know. A hello and a welcome
 // look the same in every version. Version 2 has orderStartWith and orderStartIn, and in events Cut,
 // Took and Held, these two behind everything else and only if there is something to say, so that
-// files of ends are read as they were.
+// files of ends are read as they were. Version 3 has more flags of a box, behind all else of it and
+// only if one of them is set.
 const (
-	protocolVersion = 2
+	protocolVersion = 3
 	oldestVersion   = 1
 )
 
@@ -114,6 +115,9 @@ func appendBox(b []byte, s sandbox.Spec) []byte {
 	for _, l := range s.Limits {
 		b = binary.AppendVarint(append(b, byte(l.Of)), int64(l.Max))
 	}
+	if more := flagsOf(s.Apart); more != 0 {
+		b = append(b, more)
+	}
 	return b
 }
 
@@ -127,6 +131,10 @@ func (d *decoder) box() *sandbox.Spec {
 	d.flags(&s.NNP, &s.Demands, &s.Rules, &s.NoNet, &s.Closed, &s.Alike, &s.Group, &s.Only)
 	for n := d.count(); n > 0 && !d.bad; n-- {
 		s.Limits = append(s.Limits, sandbox.Limit{Of: sandbox.LimitOf(d.byte()), Max: uint64(d.number())})
+	}
+	if !d.bad && len(d.b) > 0 {
+		d.flags(&s.Apart)
+		d.bad = d.bad || !s.Apart
 	}
 	d.bad = d.bad || s.Check() != nil
 	return s

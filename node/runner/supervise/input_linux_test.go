@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"covey/node/runner/sandbox"
 )
 
 // put puts a piece of stdin where the supervisor finds it, as a peer does.
@@ -101,6 +103,31 @@ func TestATaskWhoseStdinCannotBeReadIsStoppedAndNeverSeesAnEnd(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(s.Home, "stdout"))
 	if end.Reason != ReasonInput || strings.Contains(string(b), "whole") || err != nil {
 		t.Errorf("%+v; it wrote %q, %v", end, b, err)
+	}
+}
+
+// A supervisor of version 2 would take its order for one that makes no sense.
+func TestATaskThatMustSeeNoOthersIsRefusedWhereTheSupervisorCannotKeepItFromThat(t *testing.T) {
+	dir, h := t.TempDir(), newHeard()
+	c, _, conn, warned := unanswered(t, dir, h)
+	defer func() { _ = c.Close() }()
+	r := bufio.NewReader(conn)
+	if _, err := readFrame(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-warned
+	apart, other := specIn(t, dir, "b.1.1", "cat"), specIn(t, dir, "c.1.1", "cat")
+	apart.Box, other.Box = &sandbox.Spec{Apart: true, Demands: true}, &sandbox.Spec{Demands: true}
+	c.Start(apart)
+	c.Start(other)
+	_, _ = conn.Write(appendFrame(appendFrame(nil, appendEvent(nil, Event{Kind: welcome, version: 2})), appendEvent(nil, Event{Kind: synced})))
+	if e := h.until("b.1.1", Event.Final); e.Kind != Refused || !strings.Contains(e.Err, "seeing each other") {
+		t.Errorf("%+v", e)
+	}
+	for _, want := range []string{"a.1.1", "c.1.1"} {
+		if body, err := readFrame(r, nil); err != nil || !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%q, %v, expected %s", body, err, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 var (
 	errOldSupervisor = errors.New("the supervisor on its peer is of version 0.1, which passes no stdin on; it is replaced when the tasks it has there have ended")
+	errOldApart      = errors.New("the supervisor on its peer is older and does not keep tasks from seeing each other; it is replaced when the tasks it has there have ended")
 	errOldBox        = errors.New("the supervisor on its peer is of version 0.1, which keeps nothing from a task; it is replaced when the tasks it has there have ended")
 )
 
@@ -61,7 +62,7 @@ func (c *Client) flush() bool {
 		if !c.marked && c.starting() {
 			return false // run does that: it writes to the disk
 		}
-		if c.spoken < 2 {
+		if c.spoken < protocolVersion {
 			c.refuseNew()
 		}
 		conn, words := c.up, c.words()
@@ -85,6 +86,9 @@ func (c *Client) refuseNew() {
 	why := func(o order) error {
 		switch {
 		case o.kind != orderStart:
+		case o.spec.Box != nil && o.spec.Box.Apart:
+			return errOldApart
+		case c.spoken >= 2:
 		case o.spec.Stdin:
 			return errOldSupervisor
 		case o.spec.Box != nil && o.spec.Box.Demands:
@@ -97,7 +101,7 @@ func (c *Client) refuseNew() {
 	for _, o := range c.next {
 		if why(o) != nil {
 			refuse = append(refuse, o)
-		} else if o.kind == orderStart && o.spec.Box != nil {
+		} else if c.spoken < 2 && o.kind == orderStart && o.spec.Box != nil {
 			bare = !c.bare
 		}
 	}

@@ -40,8 +40,12 @@ func (r *reaper) follow(c *child, ended func()) bool {
 	if c.fd < 0 {
 		return false
 	}
+	do := ended
+	if c.around != nil { // who reaps it waits for all that it started
+		do = func() { go ended() }
+	}
 	r.mu.Lock()
-	r.next[int32(c.fd)] = ended
+	r.next[int32(c.fd)] = do
 	r.mu.Unlock()
 	// Once: a child that is just being forked may hold the pidfd open for a moment longer than we
 	// do.

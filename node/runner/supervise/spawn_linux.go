@@ -25,15 +25,19 @@ type child struct {
 	pid  int
 	fd   int // pidfd, -1 if the kernel has none
 	held sandbox.Held
-	mu   sync.Mutex
+	// around is the space of one that sees no others, nil for all else.
+	around *sandbox.Space
+	mu     sync.Mutex
 	// over means reaped: the number may belong to somebody else.
 	over bool
 }
 
 func spawn(s spec) (*child, error) {
 	c := &child{fd: -1, held: s.box.Held()}
-	err := sandbox.Run(s.box, func(attr *syscall.SysProcAttr) error {
-		return withTag(s.task, func() error {
+	once := func(f func() error) error { return withTag(s.task, f) }
+	err := sandbox.Run(s.box, once, func(attr *syscall.SysProcAttr, around *sandbox.Space) error {
+		c.around = around
+		return once(func() error {
 			return withSlack(taskSlack, func() error { return c.fork(s, attr) })
 		})
 	})
@@ -88,9 +92,15 @@ func (c *child) wait() ending {
 	return c.reap(err)
 }
 
-// reap is called when the process has ended: it kills what is left of its group and says how it
-// ended. werr is why that could not be awaited.
+// reap is called when the process has ended: it ends what is left of its group and around it, and
+// says how it ended. werr is why that could not be awaited.
 func (c *child) reap(werr error) ending {
+	how := c.reapAlone(werr)
+	c.around.Over() // without the lock: what is stuck on a disk ends late
+	return how
+}
+
+func (c *child) reapAlone(werr error) ending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = syscall.Kill(-c.pid, sigKill)

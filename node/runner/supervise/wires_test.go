@@ -26,6 +26,10 @@ func TestMessagesAreAsTheirVersionHasThem(t *testing.T) {
 		o := order{kind: k, spec: spec, task: "j.1.1", reason: "why", tasks: []string{"j.1.1", "j.2.1"}, version: 9, logCap: 8, grace: 7, guard: 6}
 		fmt.Fprintf(&b, "order %d: %q\n", k, appendOrder(nil, o))
 	}
+	apart := *spec.Box
+	apart.Rules, apart.Alike, apart.Apart = false, false, true
+	spec.Box = &apart
+	fmt.Fprintf(&b, "order %d of version 3: %q\n", orderStartIn, appendOrder(nil, order{kind: orderStartIn, spec: spec}))
 	if _, err := decodeOrder([]byte{byte(orderStartIn) + 1}); err == nil {
 		t.Error("there is another order: add it here")
 	}
