@@ -58,6 +58,7 @@ var floors = map[string]int{
 	"node/calls":                  6,
 	"node/troubles":               3,
 	"node/view":                   7,
+	"node/view/shape":             3,
 	"node/decide":                 8,
 	"node":                        9,
 	"testnet/history":             4,

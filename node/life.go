@@ -71,13 +71,14 @@ const lastAnswers = time.Second
 func (n *Node) Backend() api.Backend {
 	return struct {
 		*view.View
+		*view.Shapes
 		*orders.Orders
 		*files.Files
 		*guard.Desk
 		*stdin.Feeds
 		*metrics.Meter
 		*Node
-	}{n.view, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n}
+	}{n.view, n.view.Shapes, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n}
 }
 
 // serveAPI serves the local API until ctx ends.

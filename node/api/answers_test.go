@@ -35,7 +35,8 @@ func answers() map[string]any {
 	for _, v := range []any{
 		&api.Status{}, &api.Stats{}, &api.Peers{}, &api.Jobs{}, &api.JobAnswer{}, &api.Tasks{}, &api.Explanation{}, &api.Progress{}, &api.LogChunk{}, &api.Event{},
 		&api.Submitted{}, &api.Preview{}, &api.Retried{}, &api.Rebalanced{}, &api.Ticket{}, &api.TicketRequest{}, &api.Invites{}, &api.Thawed{}, &api.RecoverPlan{},
-		&api.Recover{}, &api.Recovered{}, &api.Scale{}, &api.RolloutRequest{}, &api.Block{}, &api.PeerAnswer{}, &api.Error{}, &api.KeptFiles{}, &api.Trust{}, &api.TrustTried{},
+		&api.Recover{}, &api.Recovered{}, &api.Scale{}, &api.RolloutRequest{}, &api.Block{}, &api.PeerAnswer{}, &api.Error{}, &api.KeptFiles{}, &api.Trust{}, &api.TrustTried{}, &api.Grid{},
+		&api.Timeline{}, &api.Failures{},
 	} {
 		golden.Fill(reflect.ValueOf(v).Elem(), 1, moment)
 		out[reflect.TypeOf(v).Elem().Name()] = v

@@ -11,6 +11,7 @@ import (
 // a person types: an id, a unique prefix, a name, `last`. Errors are *Error; others become Failed.
 type Backend interface {
 	JobBackend
+	ShapeBackend
 	ChangeBackend
 	PeerBackend
 	PeerKeeper

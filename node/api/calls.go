@@ -120,13 +120,19 @@ func cancel() Call {
 
 func tasks() Call {
 	return custom[Tasks](func(b Backend, w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
 		list := b.Tasks
-		if r.URL.Query().Get("all") == "1" {
+		if query.Get("all") == "1" {
 			list = b.AllTasks
+		} else if q, some, err := taskQuery(query); err != nil {
+			fail(w, err)
+			return
+		} else if some {
+			list = func(ctx context.Context, id string) (Tasks, error) { return b.SomeTasks(ctx, id, q) }
 		}
 		v, err := list(r.Context(), r.PathValue("id"))
 		answer(w, v, err)
-	}, Backend.Tasks, Backend.AllTasks)
+	}, Backend.Tasks, Backend.AllTasks, Backend.SomeTasks)
 }
 
 func pin() Call {

@@ -12,6 +12,10 @@ type Tasks struct {
 	Tasks []Task    `json:"tasks"`
 	AsOf  time.Time `json:"as_of"`
 
+	// Of a page: how many there are on all, and what to ask for the next one with; "": that is the last.
+	All  int    `json:"all,omitempty"`
+	Next string `json:"next,omitempty"`
+
 	// More, if it is there, yields further tasks, some at a time: a backend need not hold a million
 	// of them at once. An error cuts the answer off. Clients get them all in Tasks.
 	More iter.Seq2[[]Task, error] `json:"-"`

@@ -16,7 +16,7 @@ type Peer struct {
 	Availability string   `json:"availability"` // active pause drain
 	Self         bool     `json:"self"`
 	Path         string   `json:"path"` // self direct relayed none
-	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
+	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown, or there is no path
 	CPUs         float64  `json:"cpus"`
 	CPUsRunning  float64  `json:"cpus_running"` // of tasks that have begun
 	CPUsQueued   float64  `json:"cpus_queued"`  // of tasks it was given and has not begun
@@ -195,6 +195,10 @@ type Task struct {
 	Item     string    `json:"item,omitempty"` // if ItemBase64 is there: escaped
 	At       time.Time `json:"at"`             // of the newest status
 	Took     float64   `json:"took"`           // seconds it ran, once it has ended, by its peer's monotonic clock; 0 if it never ran, or nobody knows
+
+	// Final says that its slot has ended with it and gets no other attempt by itself. A task that
+	// has ended and is not final is yet to be decided on, or was left behind.
+	Final bool `json:"final"`
 
 	// Waited is the seconds before it was started: for a peer to have room, and there for its turn.
 	Waited float64 `json:"waited"`

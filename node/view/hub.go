@@ -165,3 +165,10 @@ func taskEvent(s taskstate.Status, peer taskstate.PeerID) event {
 }
 
 func (e event) String() string { return fmt.Sprintf("%d %s %s %s", e.seq, e.kind, e.task, e.state) }
+
+// newest is the number of the event that comes next: it differs once anything has happened.
+func (h *hub) newest() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next
+}

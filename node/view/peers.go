@@ -108,6 +108,8 @@ func (v *View) peerRow(m ledger.Member, view *membership.View) peerRow {
 		p.Path = "direct"
 	case relayed:
 		p.Path = "relayed"
+	default:
+		p.RTT = 0 // what it was is no news of a peer that cannot be reached
 	}
 	if m.Left {
 		p.Standing = string(coordinator.Left)

@@ -156,7 +156,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 	besidesRow(&t, r)
 	switch {
 	case r.Final != nil:
-		st = r.Final
+		st, t.Final = r.Final, true
 	case r.Open && st == nil:
 		t.State, t.At = taskstate.Assigned.String(), stamp(r.AssignedAt)
 	}

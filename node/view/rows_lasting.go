@@ -166,7 +166,7 @@ func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt, since int64) ap
 	}
 	r.Final = end
 	row := taskRow(job, r, since, nil, true)
-	row.Earlier = true
+	row.Earlier, row.Final = true, false
 	return row
 }
 

@@ -138,13 +138,17 @@ func TestATasksRowIsItsNewestReportUntilItsEndIsDecided(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	s.report(a, 1, running(1, index))
-	if r := row(1); r.State != "running" || r.ExitCode != nil {
+	if r := row(1); r.State != "running" || r.ExitCode != nil || r.Final {
 		t.Errorf("%+v", r)
 	}
 	end := complete(1, index)
 	end.State, end.Exit, end.Reason, end.Message = taskstate.Failed, 3, taskstate.ReasonExit, "exit code 3"
+	s.report(a, 2, end)
+	if r := row(1); r.State != "failed" || r.Final {
+		t.Errorf("an end that nobody has decided on yet: %+v", r)
+	}
 	s.settle(a, end)
-	if r := row(1); r.State != "failed" || *r.ExitCode != 3 || r.Reason != "exit" || r.Message != "exit code 3" || r.At.UnixMilli() != 2000 {
+	if r := row(1); !r.Final || r.State != "failed" || *r.ExitCode != 3 || r.Reason != "exit" || r.Message != "exit code 3" || r.At.UnixMilli() != 2000 {
 		t.Errorf("%+v", r)
 	}
 	s.write(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 2, 1), Reason: taskstate.ReasonUnreachable, Again: true}})

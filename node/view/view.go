@@ -93,6 +93,7 @@ type View struct {
 	Who      *Names
 	Deciders *Deciders
 	Events   *Events
+	Shapes   *Shapes
 
 	cfg     Config
 	hub     *hub
@@ -104,6 +105,7 @@ func New(cfg Config) *View {
 	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
 	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Replica, cfg.Members, v.Who}
 	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, verdicts: map[taskstate.PeerID]membership.Verdict{}}
+	v.Shapes = &Shapes{view: v}
 	v.Applied()
 	return v
 }

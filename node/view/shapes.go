@@ -1,0 +1,175 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/view/shape"
+	"covey/taskstate"
+)
+
+// Shapes shows jobs of any size in a few kilobytes: it implements api.ShapeBackend.
+type Shapes struct {
+	view  *View
+	cache shape.Cache
+}
+
+// shaped is one picture of a job, and when it was true.
+func shaped[T any](ctx context.Context, x *Shapes, id, key string, draw func(*shape.Facts) T) (picture T, asOf time.Time, err error) {
+	type drawn struct {
+		it T
+		at int64
+	}
+	job, held, err := x.view.Find(ctx, id)
+	if err != nil {
+		return picture, asOf, err
+	}
+	count := 0
+	var now shape.Stamp
+	if held != nil {
+		count = held.Job.Count
+	} else if count, now, err = x.stamp(job); err != nil {
+		return picture, asOf, err
+	}
+	scan := func() *shape.Facts {
+		f := shape.New(count, x.view.now())
+		if held != nil {
+			f.Wait()
+			return f
+		}
+		x.scan(f, job, count)
+		return f
+	}
+	d := x.cache.Look(job, now, scan, key, func(f *shape.Facts) any { return drawn{draw(f), f.Now} }).(drawn)
+	return d.it, stamp(d.at), nil
+}
+
+// stamp tells how many slots a job has, and whether anything has changed.
+func (x *Shapes) stamp(job taskstate.JobID) (slots int, now shape.Stamp, err error) {
+	now.News, now.Ledger = x.view.hub.newest(), x.view.cfg.Replica.Applied()
+	err = ErrNoJob(string(job))
+	x.view.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			slots, err = j.Slots(), nil
+			if at, over := j.Ended(); over {
+				now = shape.Stamp{Ended: at}
+			}
+		}
+	})
+	return slots, now, err
+}
+
+// scan takes in some slots at a time: entries of the ledger are applied meanwhile.
+func (x *Shapes) scan(f *shape.Facts, job taskstate.JobID, count int) {
+	for first := 1; first <= count; first += piece {
+		x.view.cfg.Replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(job); ok {
+				f.Add(j, first, min(first+piece-1, count), x.view.cfg.Table.Get)
+			}
+		})
+	}
+}
+
+// Grid implements api.ShapeBackend.
+func (x *Shapes) Grid(ctx context.Context, id string, cells int) (g api.Grid, err error) {
+	g, g.AsOf, err = shaped(ctx, x, id, fmt.Sprint("grid ", cells), func(f *shape.Facts) api.Grid { return f.Grid(cells) })
+	return g, err
+}
+
+// Timeline implements api.ShapeBackend.
+func (x *Shapes) Timeline(ctx context.Context, id string, px int) (t api.Timeline, err error) {
+	t, t.AsOf, err = shaped(ctx, x, id, fmt.Sprint("timeline ", px), func(f *shape.Facts) api.Timeline {
+		t := f.Timeline(px)
+		for i := range t.Lanes {
+			t.Lanes[i].PeerName = x.view.Who.Name(t.Lanes[i].Peer)
+		}
+		slices.SortFunc(t.Lanes, func(a, b api.Lane) int {
+			return cmp.Or(strings.Compare(a.PeerName, b.PeerName), strings.Compare(a.Peer, b.Peer))
+		})
+		return t
+	})
+	return t, err
+}
+
+// Failures implements api.ShapeBackend.
+func (x *Shapes) Failures(ctx context.Context, id string) (out api.Failures, err error) {
+	out, out.AsOf, err = shaped(ctx, x, id, "failures", func(f *shape.Facts) api.Failures {
+		out := f.Failures()
+		for i := range out.Groups {
+			g := &out.Groups[i]
+			for k := range g.Peers {
+				g.Peers[k].PeerName = x.view.Who.Name(g.Peers[k].Peer)
+			}
+			for k := range g.Examples {
+				g.Examples[k].PeerName = x.view.Who.Name(g.Examples[k].Peer)
+			}
+		}
+		return out
+	})
+	return out, err
+}
+
+// SomeTasks implements api.ShapeBackend.
+func (x *Shapes) SomeTasks(ctx context.Context, id string, q api.TaskQuery) (api.Tasks, error) {
+	want, err := x.query(q)
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	type page struct {
+		slots []int
+		all   int
+		next  string
+		err   error
+	}
+	p, asOf, err := shaped(ctx, x, id, fmt.Sprintf("page %+v", want), func(f *shape.Facts) (p page) {
+		p.slots, p.all, p.next, p.err = f.Page(want)
+		return p
+	})
+	if err == nil && p.err != nil {
+		err = api.Errorf(api.Usage, "%v", p.err)
+	}
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	job, held, err := x.view.Find(ctx, id)
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	out := api.Tasks{Tasks: []api.Task{}, AsOf: asOf, All: p.all, Next: p.next}
+	if held != nil {
+		for _, slot := range p.slots {
+			out.Tasks = append(out.Tasks, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, 0, nil, false))
+		}
+		return out, nil
+	}
+	if len(p.slots) > 0 {
+		gone := x.view.away(ctx, job)
+		out.Tasks, err = x.view.taskRowsNow(job, p.slots, &gone)
+	}
+	return out, err
+}
+
+// query understands what is asked for.
+func (x *Shapes) query(q api.TaskQuery) (shape.Query, error) {
+	want := shape.Query{Sort: q.Sort, After: q.After, Limit: cmp.Or(q.Limit, api.MaxPage)}
+	if q.Peer != "" {
+		var err error
+		if want.Peer, err = x.view.Who.MeantPeer(q.Peer); err != nil {
+			return want, err
+		}
+	}
+	for _, word := range q.States {
+		i := slices.IndexFunc(taskstate.States(), func(s taskstate.State) bool { return s.String() == word })
+		if i < 0 {
+			return want, api.Errorf(api.Usage, "state %q: expected one or more of %v, with commas", word, taskstate.States())
+		}
+		want.States = append(want.States, taskstate.States()[i])
+	}
+	return want, nil
+}
