@@ -75,7 +75,7 @@
 //	  └──── Supersede ◀──┴─────────────────────────────┘
 //
 // An attempt whose end others have heard from its worker, and this peer from them, is settled and
-// not given up when its peer is unreachable.
+// not given up when its peer is unreachable, or comes back as another incarnation.
 //
 // While an assigned attempt is being saved, its process has ended: it uses nothing of its peer and
 // of what its job may have at once, but for a place among the tasks that the worker holds. It has

@@ -72,3 +72,54 @@ func TestAnEndThatComesInASessionWhileItIsDecidedAsHeardIsAcknowledgedWithIt(t *
 		t.Error(err)
 	}
 }
+
+func TestAnEndThatEverybodyHeardIsSettledBeforeItsWorkerIsRegisteredInAnotherLife(t *testing.T) {
+	r := away(t, "j.1.1=complete", "j.2.1=failed", "j.3.1=running")
+	got := r.commands("hello a inc=a2 cpus=0")
+	if want := "propose settle of a j.1.1=complete j.2.1=failed; register a/a2\n"; !strings.Contains(got, want) {
+		t.Errorf("want %q:\n%s", want, got)
+	}
+	if got := r.commands("job j"); !strings.Contains(got, "pending 2 open 0 complete 1 failed 1") {
+		t.Errorf("the rest is to run again:\n%s", got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACancelAndAnotherLifeDoNotUndoAnEndThatEverybodyHeard(t *testing.T) {
+	r := away(t, "j.1.1=complete")
+	if got := r.commands("cancel j", "hello a inc=a2 cpus=0", "job j"); !strings.Contains(got, "complete 1 failed 0 rejected 0 shutdown 3") {
+		t.Error(got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEndsThatFillAProposalAreSettledBeforeTheNextLifeToo(t *testing.T) {
+	r := away(t, "j.1.1=complete", "j.2.1=failed", "j.3.1=complete", "j.4.1=complete")
+	st := r.core.cfg.Heard
+	r.core.tasks.heard = func(t taskstate.TaskID) (taskstate.Status, bool) {
+		s, ok := st(t)
+		s.Message = strings.Repeat("x", maxDecideSize)
+		return s, ok
+	}
+	got := r.commands("hello a inc=a2 cpus=0", "job j")
+	if n := strings.Count(got, "settle of a"); n != 4 || !strings.Contains(got, "settle of a j.4.1=complete; register a/a2") || !strings.Contains(got, "complete 3 failed 1") {
+		t.Error(got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASuccessThatEverybodyHeardCountsAlthoughItsPeerIsRemoved(t *testing.T) {
+	r := away(t, "j.1.1=complete", "j.2.1=shutdown/interrupted")
+	if got := r.commands("remove a", "job j"); !strings.Contains(got, "pending 3 open 0 complete 1") {
+		t.Error(got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}

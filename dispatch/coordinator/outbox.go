@@ -40,11 +40,7 @@ func (o *outbox) answered()      { o.inflight = max(0, o.inflight-1) }
 
 // urgent takes out all that is small, and what is given up as far as one proposal reaches. size is
 // an estimate of the latter.
-func (o *outbox) urgent() (cmds []ledger.Command, size int) {
-	for _, r := range o.registers {
-		cmds = append(cmds, ledger.Command{Register: r})
-	}
-	o.registers = nil
+func (o *outbox) urgent(cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	cmds = append(cmds, o.decided...)
 	o.decided = nil
 	n := 0
@@ -62,20 +58,26 @@ func (o *outbox) urgent() (cmds []ledger.Command, size int) {
 func (o *outbox) ends(cmds []ledger.Command, size int, empty func(*endQueue)) []ledger.Command {
 	for len(o.settling) > 0 && size < maxDecideSize {
 		q := o.settling[0]
-		n := 0
-		for ; n < len(q.list) && size < maxDecideSize; n++ {
-			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason) + q.list[n].Saved.Size()
-		}
-		if n > 0 {
-			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
-				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
-			}})
-		}
-		if q.list = q.list[n:]; len(q.list) > 0 {
+		if cmds, size = q.take(cmds, size); len(q.list) > 0 {
 			break
 		}
 		empty(q)
 		o.settling = o.settling[1:]
 	}
 	return cmds
+}
+
+// take takes out ends, as far as one proposal reaches.
+func (q *endQueue) take(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	n := 0
+	for ; n < len(q.list) && size < maxDecideSize; n++ {
+		size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason) + q.list[n].Saved.Size()
+	}
+	if n > 0 {
+		cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
+			Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
+		}})
+	}
+	q.list = q.list[n:]
+	return cmds, size
 }

@@ -171,7 +171,8 @@ func (c *Core) propose() {
 // nextProposal is what is decided, as far as one reaches, and assignments for what is free after
 // it.
 func (c *Core) nextProposal() []ledger.Command {
-	cmds, size := c.outbox.urgent()
+	cmds, size := c.newLives()
+	cmds, size = c.outbox.urgent(cmds, size)
 	cmds, size = c.replacer.addReplacements(cmds, size)
 	cmds = c.outbox.ends(cmds, size, func(q *endQueue) {
 		if p := c.peers.of(q.peer); p != nil && p.ends == q {
@@ -182,4 +183,24 @@ func (c *Core) nextProposal() []ledger.Command {
 		cmds = c.placer.plan(cmds, maxAssign)
 	}
 	return cmds
+}
+
+// newLives registers peers. What a life before has open is given up by that: ends that are known of
+// it are settled first.
+func (c *Core) newLives() (cmds []ledger.Command, size int) {
+	var later []*ledger.Register
+	for _, r := range c.outbox.registers {
+		if p := c.peers.of(r.Peer); p != nil && p.member.Incarnation != r.Incarnation {
+			c.tasks.endsHeard(p)
+			if p.ends != nil {
+				if cmds, size = p.ends.take(cmds, size); len(p.ends.list) > 0 {
+					later = append(later, r)
+					continue
+				}
+			}
+		}
+		cmds = append(cmds, ledger.Command{Register: r})
+	}
+	c.outbox.registers = later
+	return cmds, size
 }

@@ -186,9 +186,10 @@ func (ts *tasks) giveUpTask(j *jobState, t taskstate.TaskID, again bool, why tas
 }
 
 // giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as
-// another incarnation. Ends that it told before and that are not decided yet are decided as what
-// they are now: late.
+// another incarnation. Ends that it told before, this coordinator or others, and that are not
+// decided yet are decided as what they are now: late.
 func (ts *tasks) giveUpAll(p *peerState) {
+	ts.endsHeard(p)
 	ts.keepTold(p)
 	for _, h := range p.byAge() {
 		for _, n := range h.sorted(func(rec) bool { return true }) {
@@ -214,6 +215,15 @@ func (ts *tasks) giveUpSlots(p *peerState, h *holding, slots []int, why taskstat
 		size += supersedeBytes
 	}
 	return cmds, size
+}
+
+// endsHeard has all ends decided that a worker told others and not this coordinator.
+func (ts *tasks) endsHeard(p *peerState) {
+	for _, h := range p.byAge() {
+		for _, n := range h.sorted(func(r rec) bool { return !r.is(deciding) }) {
+			ts.endHeard(p, h, n)
+		}
+	}
 }
 
 // endHeard has the end of an attempt decided that its worker told others and not this coordinator:

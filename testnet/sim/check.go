@@ -83,13 +83,13 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 		case cmd.Supersede != nil && results[i].Refused == ledger.CodeNone:
 			c.reasons[cmd.Supersede.Task] = cmd.Supersede.Reason
 			c.w.stats.Replaced++
+		case cmd.Act != nil && results[i].Existed: // it counted before, and changes nothing
 		case cmd.Cancel != nil && results[i].Refused == ledger.CodeNone:
 			if _, ok := c.cancels[cmd.Cancel.Job]; !ok {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
 		case cmd.Depart != nil:
 			c.files.departed[cmd.Depart.Peer] = c.w.now()
-		case cmd.Act != nil && results[i].Existed: // it counted before, and changes nothing
 		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
 			c.w.load.availed(cmd.Avail)
 		case cmd.Settle != nil:

@@ -251,6 +251,9 @@ func (c *check) ends(j *work) {
 
 func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cancelled bool) {
 	rep, ran := c.outcomes[id]
+	if old, turned := c.files.before[id]; turned && final != nil && old.State == final.State {
+		rep = old
+	}
 	if final != nil && !cancelled { // nothing of a cancelled job is tried again
 		c.outputLost(j, id, final)
 	}

@@ -13,12 +13,13 @@ import (
 type filesCheck struct {
 	c        *check
 	told     map[taskstate.TaskID]*told
-	departed map[taskstate.PeerID]time.Duration    // when they said goodbye last
-	broken   map[taskstate.TaskID]bool             // somebody had their being saved broken off
-	done     map[taskstate.TaskID]bool             // their process has ended
-	ends     map[taskstate.TaskID]taskstate.Status // as they were decided first
-	word     map[word]time.Duration                // when peers said that they keep something
-	stuck    map[*peer]time.Duration               // since when it could start what it has
+	departed map[taskstate.PeerID]time.Duration       // when they said goodbye last
+	broken   map[taskstate.TaskID]bool                // somebody had their being saved broken off
+	done     map[taskstate.TaskID]bool                // their process has ended
+	ends     map[taskstate.TaskID]taskstate.Status    // as they were decided first
+	word     map[word]time.Duration                   // when peers said that they keep something
+	stuck    map[*peer]time.Duration                  // since when it could start what it has
+	before   map[taskstate.TaskID]taskstate.RunReport // ends that a journal told of before it was turned back
 }
 
 // told is that a worker's disk tells of a task that it is being saved.
@@ -39,6 +40,7 @@ func (f *filesCheck) init(c *check) {
 		c:    c,
 		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]time.Duration{}, ends: map[taskstate.TaskID]taskstate.Status{},
 		done: map[taskstate.TaskID]bool{}, word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
+		before: map[taskstate.TaskID]taskstate.RunReport{},
 	}
 }
 
@@ -54,10 +56,14 @@ func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 	}
 }
 
-// forgetTold is a journal that was turned back: what it told is not in it.
+// forgetTold is a journal that was turned back: what it told is not in it. Others have heard of it:
+// of two ends that a task has then either may be decided.
 func (f *filesCheck) forgetTold(p *peer) {
-	for _, x := range f.told {
+	for t, x := range f.told {
 		if x.inc == p.inc {
+			if x.over {
+				f.before[t] = f.c.outcomes[t]
+			}
 			x.inc = ""
 		}
 	}

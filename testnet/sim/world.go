@@ -224,7 +224,7 @@ func commands(cmds []ledger.Command, results []ledger.Result) string {
 		case c.Depart != nil:
 			fmt.Fprint(&b, "depart ", c.Depart.Peer, " ")
 		case c.Update != nil:
-			fmt.Fprintf(&b, "update %s: %d of %+v, %+v ", c.Update.Job.ID, c.Update.Job.Count, *c.Update.Job.Run.Noop, *c.Update.Job.Update)
+			fmt.Fprintf(&b, "update %s: %d of %+v, %+v ", c.Update.Job.ID, c.Update.Job.Count, c.Update.Job.Run.Noop, c.Update.Job.Update)
 		case c.Renew != nil:
 			fmt.Fprintf(&b, "renew %+v ", *c.Renew)
 		case c.Retire != nil:
