@@ -45,6 +45,18 @@ func (w *world) voters() (ids []string, most uint64) {
 	return ids, most
 }
 
+// applied is how much of the ledger a peer has applied, by its id; 0 if it cannot say.
+func (w *world) applied(ctx context.Context, id string) uint64 {
+	for _, p := range w.peers {
+		if l := p.usable(); l != nil {
+			if st, err := l.node.Backend().Status(ctx); err == nil && st.ID == id {
+				return st.Index
+			}
+		}
+	}
+	return 0
+}
+
 // hurtDisk kills the peer with the bad disk and hurts what is on that while it is down.
 func (w *world) hurtDisk(hurt func(p *peer) (what string, err error)) {
 	p := w.badDisk()

@@ -45,7 +45,8 @@ func (w *world) badHands() {
 	p.kill(true)
 	p.downs++
 	w.tellf("%s is in bad hands", p.name)
-	seated, index := w.voters()
+	seated, _ := w.voters()
+	_, index := w.voters() // asked anew: what unseated somebody is not newer than that, or the very next
 	l, err := w.newLiar(p, seated, index)
 	if err != nil {
 		w.fail("bug", "no host with the key of %s: %v", p.name, err)
