@@ -94,6 +94,8 @@ var floors = map[string]int{
 	"node/guard":      5,
 	"node/readers":    3,
 	"node/metrics":    3,
+	"node/web":        0,
+	"node/door":       3,
 
 	"trust/audit":  0,
 	"trust/seal":   1,

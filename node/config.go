@@ -7,6 +7,7 @@ import (
 
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
+	"covey/node/door"
 	"covey/node/runner"
 	"covey/node/runner/supervise"
 	"covey/p2p"
@@ -33,7 +34,8 @@ type Config struct {
 	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
 	TaskUser   string           // the user of this machine whom tasks run as where the policy does not say; takes root
 	NoMDNS     bool
-	Testnet    bool // the API may cut this peer off from others
+	API        door.Listen // where the API is served over TCP, besides the socket; nowhere unless it is said
+	Testnet    bool        // the API may cut this peer off from others
 	Version    string
 	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
 	Store      int64            // bytes that copies of files for others may take here; negative: none; default: a fair share of the disk

@@ -14,6 +14,7 @@ import (
 	"covey/node/api"
 	"covey/node/caller"
 	"covey/node/copies"
+	"covey/node/door"
 	"covey/node/files"
 	"covey/node/guard"
 	"covey/node/metrics"
@@ -77,13 +78,19 @@ func (n *Node) Backend() api.Backend {
 		*guard.Desk
 		*stdin.Feeds
 		*metrics.Meter
+		*door.Door
 		*Node
-	}{n.view, n.view.Shapes, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n}
+	}{n.view, n.view.Shapes, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
+}
+
+// gate decides which calls are answered, wherever they come from.
+func gate(n *Node) *api.Gate {
+	return &api.Gate{Self: n.self, Note: api.Audited(n.audit), Reads: n.readers.All, Count: n.metrics.Answered}
 }
 
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
-	g := &api.Gate{Self: n.self, Note: api.Audited(n.audit), Reads: n.readers.All, Count: n.metrics.Answered}
+	g := gate(n)
 	if n.cfg.Machine.API == nil { // whoever simulates this machine may do everything
 		var err error
 		if g.Token, err = api.DrawToken(n.folder.dir); err != nil {

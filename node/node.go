@@ -14,6 +14,7 @@ import (
 	"covey/node/calls"
 	"covey/node/copies"
 	"covey/node/decide"
+	"covey/node/door"
 	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
@@ -48,6 +49,7 @@ type Node struct {
 	copies *copies.Copies // who else goes by its key
 	host   *p2p.Host
 	doors  *doors
+	door   *door.Door // lets programs ask over TCP
 	roster *admission.Roster
 	keeper *roster.Keeper // has the roster in step with the ledger
 	seats  *admission.SeatChain

@@ -24,6 +24,7 @@ import (
 	"covey/node/calls"
 	"covey/node/copies"
 	"covey/node/decide"
+	"covey/node/door"
 	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
@@ -83,6 +84,9 @@ func New(cfg Config) (_ *Node, err error) {
 	}})}
 	if n.name, err = n.folder.name(cfg.Name); err != nil {
 		n.log.Warn("name not remembered", "err", err)
+	}
+	if n.door, err = door.New(door.Config{Path: n.folder.path(door.FileName), Listen: cfg.API, Now: cfg.Now, Log: n.log}); err != nil {
+		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
 		return nil, err
@@ -147,6 +151,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		end(nil)
 		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
+	n.door.SetAPI(api.NewHandler(n.Backend(), gate(n)))
+	run("door", n.door.Run)
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	err = n.awaitReady(ctx, life)

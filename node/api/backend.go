@@ -19,6 +19,7 @@ type Backend interface {
 	TrustBackend
 	FileBackend
 	AdminBackend
+	DoorBackend
 }
 
 // MetricsFormat is the media type of what Metrics writes: Prometheus' text format.

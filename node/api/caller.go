@@ -23,6 +23,9 @@ type Caller struct {
 	As     string // the peer that submitted the task, in whose name it asks; "" if that cannot be told
 	AsName string // of that peer, for people
 	Why    string // why As is ""
+
+	Token string // over TCP: the name of the token that was shown
+	Scope Scope  // of it
 }
 
 type callerKey struct{}
@@ -122,6 +125,9 @@ func Audited(log *audit.Log) func(Noted) {
 		if c.Caller.UID >= 0 {
 			r.UID = &c.Caller.UID
 		}
+		if c.Caller.Token != "" {
+			r.Detail = "over TCP, with the token " + c.Caller.Token
+		}
 		if c.Err != nil {
 			r.Outcome, r.Detail = string(c.Err.Code), c.Err.Message
 		}
@@ -133,6 +139,12 @@ func Audited(log *audit.Log) func(Noted) {
 func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 	c := CallerOf(r.Context())
 	switch {
+	case c.Token != "" && c.Scope.Has(want.scope()):
+		return nil
+	case c.Token != "" && want == own:
+		return Errorf(Refused, "this is answered on the peer's machine only, at its socket: use `peer` there")
+	case c.Token != "":
+		return Errorf(Refused, "the token %s has the scope %s, and this wants %s: on the peer's machine, `peer token create --scope %s` makes one that may", c.Token, c.Scope, want.scope(), want.scope())
 	case !c.Inside && c.UID > 0 && c.UID != os.Geteuid():
 		return Errorf(Refused, "this peer belongs to another user")
 	case !c.Inside && want.administers() && !g.shown(r):

@@ -94,6 +94,11 @@ func Routes() []Route {
 		route(administer, "POST /v1/down", "Stop this peer; it will be back", do(Backend.Down)),
 		route(administer, "GET /v1/recover", "From which copy a new ledger would be made", get(Backend.PlanRecover)),
 		route(administer, "POST /v1/recover", "Make a new ledger while nobody can decide", post(Backend.Recover)),
+		route(own, "GET /v1/tokens", "The tokens that let programs in over TCP", get(Backend.AccessTokens)),
+		route(own, "POST /v1/tokens", "Make such a token", post(Backend.CreateToken)),
+		route(own, "DELETE /v1/tokens/{id}", "End such a token", doID(Backend.RevokeToken)),
+		route(own, "POST /v1/web", "Let a browser on this machine in", post(Backend.OpenWeb)),
+		route(own, "GET /debug/pprof/{id}", "What this peer's process does: heap, goroutine, profile, trace", profile(), "seconds: how long, for profile and trace"),
 		route(own, "POST /v1/testnet/block", "Cut this peer off from others, in a testnet", block()),
 	}
 	return append(all, nextRoutes()...)

@@ -1,0 +1,448 @@
+package door_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"covey/internal/golden"
+	"covey/node/api"
+	"covey/node/door"
+)
+
+// peer answers what tests ask of it.
+type peer struct {
+	api.Backend
+	*door.Door
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (p *peer) Status(context.Context) (api.Status, error) { return api.Status{Name: "one"}, nil }
+func (p *peer) Down(context.Context) error                 { p.note("down"); return nil }
+func (p *peer) Block(context.Context, api.Block) error     { p.note("block"); return nil }
+func (p *peer) Metrics(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, "covey_jobs 1\n")
+	return err
+}
+
+func (p *peer) Cancel(_ context.Context, id string) (api.Job, error) {
+	p.note("cancel " + id)
+	return api.Job{ID: id}, nil
+}
+
+func (p *peer) note(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = append(p.said, s)
+}
+
+func (p *peer) AccessTokens(ctx context.Context) (api.AccessTokens, error) {
+	return p.Door.AccessTokens(ctx)
+}
+
+func (p *peer) CreateToken(ctx context.Context, r api.TokenRequest) (api.AccessToken, error) {
+	return p.Door.CreateToken(ctx, r)
+}
+
+func (p *peer) RevokeToken(ctx context.Context, id string) error { return p.Door.RevokeToken(ctx, id) }
+
+func (p *peer) OpenWeb(ctx context.Context, r api.TokenRequest) (api.WebLink, error) {
+	return p.Door.OpenWeb(ctx, r)
+}
+
+// serve has a door open for as long as the test lasts.
+func serve(t *testing.T, l door.Listen) (*peer, string) {
+	t.Helper()
+	p := &peer{}
+	var err error
+	p.Door, err = door.New(door.Config{Path: filepath.Join(t.TempDir(), "tokens"), Listen: l, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetAPI(api.NewHandler(p, nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	for l.Addr != "" {
+		a, _ := p.AccessTokens(t.Context())
+		if len(a.Open) > 0 {
+			return p, a.Open[0]
+		}
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return p, ""
+}
+
+func (p *peer) token(t *testing.T, scope api.Scope) string {
+	t.Helper()
+	a, err := p.CreateToken(t.Context(), api.TokenRequest{Scope: scope, Expires: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Secret
+}
+
+// ask is one request, with headers "Name: value".
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		k, v, _ := strings.Cut(h, ": ")
+		if r.Header.Set(k, v); k == "Host" {
+			r.Host = v
+		}
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer tr.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), resp.Header
+}
+
+func TestEachScopeDoesWhatItSaysAndNoMore(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	calls := map[string][3]int{ // by a token for read, submit, admin
+		"GET /v1/status":         {200, 200, 200},
+		"GET /metrics":           {200, 200, 200},
+		"POST /v1/jobs/j/cancel": {403, 200, 200},
+		"POST /v1/down":          {403, 403, 200},
+		"POST /v1/testnet/block": {403, 403, 403},
+		"GET /v1/tokens":         {403, 403, 403},
+		"POST /v1/tokens":        {403, 403, 403},
+		"POST /v1/web":           {403, 403, 403},
+		"GET /debug/pprof/heap":  {403, 403, 403},
+		"GET /v1/nothing":        {404, 404, 404},
+		"GET /":                  {200, 200, 200},
+	}
+	for i, scope := range []api.Scope{api.ReadScope, api.SubmitScope, api.AdminScope} {
+		secret := p.token(t, scope)
+		for call, want := range calls {
+			method, path, _ := strings.Cut(call, " ")
+			if got, body, _ := ask(t, method, url+path[1:], "{}", "Authorization: Bearer "+secret, "Content-Type: application/json"); got != want[i] {
+				t.Errorf("%s with a token for %s: %d %s, want %d", call, scope, got, body, want[i])
+			}
+		}
+	}
+	slices.Sort(p.said)
+	if got := strings.Join(p.said, ","); got != "cancel j,cancel j,down" {
+		t.Errorf("done: %s", got)
+	}
+}
+
+func TestWhoeverAttacksTheDoorIsRefusedAndNothingIsDone(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	host := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
+	good := "Authorization: Bearer " + p.token(t, api.AdminScope)
+	typed := "Content-Type: application/json"
+	for what, c := range map[string]struct {
+		method, path, body string
+		headers            []string
+		want               int
+	}{
+		"another Host":                      {"GET", "v1/status", "", []string{good, "Host: evil.example"}, 421},
+		"another Host for the page":         {"GET", "", "", []string{"Host: evil.example"}, 421},
+		"another port in Host":              {"GET", "v1/status", "", []string{good, "Host: 127.0.0.1:1"}, 421},
+		"the Host without its port":         {"GET", "v1/status", "", []string{good, "Host: 127.0.0.1"}, 421},
+		"no token":                          {"GET", "v1/status", "", nil, 401},
+		"no token, where nothing is":        {"GET", "v1/nothing", "", nil, 401},
+		"an empty token":                    {"GET", "v1/status", "", []string{"Authorization: Bearer "}, 401},
+		"a wrong token":                     {"GET", "v1/status", "", []string{"Authorization: Bearer covey_AAAA"}, 401},
+		"a token as a password":             {"GET", "v1/status", "", []string{strings.Replace(good, "Bearer", "Basic", 1)}, 401},
+		"a token as a cookie":               {"GET", "v1/status", "", []string{"Cookie: token=" + strings.TrimPrefix(good, "Authorization: Bearer ")}, 401},
+		"a token in the query":              {"GET", "v1/status?token=" + strings.TrimPrefix(good, "Authorization: Bearer "), "", nil, 401},
+		"a page from elsewhere":             {"POST", "v1/down", "{}", []string{good, typed, "Origin: https://evil.example"}, 403},
+		"a page of another port":            {"POST", "v1/down", "{}", []string{good, typed, "Origin: http://127.0.0.1:9999", "Sec-Fetch-Site: same-site"}, 403},
+		"a page that says only its port":    {"POST", "v1/down", "{}", []string{good, typed, "Origin: http://127.0.0.1:9999"}, 403},
+		"a page without an origin":          {"POST", "v1/down", "{}", []string{good, typed, "Origin: null"}, 403},
+		"a login from elsewhere":            {"POST", "login", `{"code":"x"}`, []string{typed, "Sec-Fetch-Site: cross-site"}, 403},
+		"a form":                            {"POST", "v1/down", "{}", []string{good, "Content-Type: application/x-www-form-urlencoded"}, 415},
+		"text":                              {"POST", "v1/down", "{}", []string{good, "Content-Type: text/plain"}, 415},
+		"no type":                           {"POST", "v1/down", "{}", []string{good}, 415},
+		"a preflight":                       {"OPTIONS", "v1/down", "", []string{"Origin: https://evil.example", "Access-Control-Request-Method: POST"}, 401},
+		"a way around by dots":              {"GET", "index.html/../v1/status", "", nil, 401},
+		"a way around by escapes":           {"GET", "index.html/%2e%2e/v1/status", "", nil, 401},
+		"a way around by slashes":           {"GET", "/v1/status", "", nil, 401},
+		"a file that is none of the page's": {"GET", "../web.go", "", nil, 401},
+		"the page's folder":                 {"GET", "./", "", nil, 401},
+		"a code nobody made":                {"POST", "login", `{"code":"x"}`, []string{typed}, 401},
+		"an empty code":                     {"POST", "login", `{}`, []string{typed}, 401},
+		"a code in the query":               {"GET", "login?code=x", "", nil, 400},
+	} {
+		got, body, head := raw(t, host, c.method, "/"+c.path, c.body, c.headers)
+		if got != c.want {
+			t.Errorf("%s: %d %s, want %d", what, got, body, c.want)
+		}
+		if head.Get("Access-Control-Allow-Origin") != "" || head.Get("Set-Cookie") != "" || !strings.HasPrefix(head.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: headers %v", what, head)
+		}
+	}
+	if len(p.said) > 0 {
+		t.Errorf("done: %v", p.said)
+	}
+}
+
+// raw writes a request byte by byte: http.Client would mend it.
+func raw(t *testing.T, host, method, path, body string, headers []string) (int, string, http.Header) {
+	t.Helper()
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	named := host
+	text := ""
+	for _, h := range headers {
+		if v, ok := strings.CutPrefix(h, "Host: "); ok {
+			named = v
+			continue
+		}
+		text += h + "\r\n"
+	}
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", method, path, named, text, len(body), body)
+	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(method, path, err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), resp.Header
+}
+
+func TestABodyWithoutATokenIsNotWaitedFor(t *testing.T) {
+	_, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	c, err := net.Dial("tcp", strings.Trim(strings.TrimPrefix(url, "http://"), "/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{", c.RemoteAddr())
+	r := bufio.NewReader(c)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil || resp.StatusCode != 401 {
+		t.Fatal(resp, err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if _, err := r.ReadByte(); err == nil { // a hang on is ended by the test's own limit
+		t.Error("it was not hung up on")
+	}
+}
+
+func TestWhoHoldsManyConnectionsIsHungUpOn(t *testing.T) {
+	_, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	host := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	for range 64 {
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held = append(held, c)
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the 65th was served: %d", n)
+	}
+}
+
+func TestALinkLetsOneBrowserInOnceAndTheDoorIsShutWhenItsTokenEnds(t *testing.T) {
+	p, _ := serve(t, door.Listen{})
+	if a, err := p.AccessTokens(t.Context()); err != nil || len(a.Open) > 0 {
+		t.Fatalf("open before anybody asked: %v %v", a, err)
+	}
+	l, err := p.OpenWeb(t.Context(), api.TokenRequest{Scope: api.ReadScope, Expires: 60})
+	if err != nil || !strings.HasPrefix(l.URL, "http://127.0.0.1:") {
+		t.Fatal(l, err)
+	}
+	code := fmt.Sprintf(`{"code":%q}`, l.Code)
+	status, body, _ := ask(t, "POST", l.URL+"login", code, "Content-Type: application/json")
+	var a api.AccessToken
+	if err := json.Unmarshal([]byte(body), &a); status != 200 || err != nil || a.Scope != api.ReadScope || !a.Web {
+		t.Fatal(status, body)
+	}
+	if status, body, _ := ask(t, "POST", l.URL+"login", code, "Content-Type: application/json"); status != 401 || !strings.Contains(body, "used already") {
+		t.Errorf("a second time: %d %s", status, body)
+	}
+	bearer := "Authorization: Bearer " + a.Secret
+	if status, body, _ := ask(t, "GET", l.URL+"v1/status", "", bearer); status != 200 || !strings.Contains(body, `"one"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	second, err := p.OpenWeb(t.Context(), api.TokenRequest{Scope: api.ReadScope, Expires: 60})
+	if err != nil || second.URL != l.URL {
+		t.Fatal(second, err)
+	}
+	if status, body, _ := ask(t, "POST", l.URL+"logout", "", bearer, "Content-Type: application/json"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, _ := ask(t, "GET", l.URL+"v1/status", "", bearer); status != 401 {
+		t.Errorf("after the logout: %d", status)
+	}
+	if status, body, _ := ask(t, "POST", l.URL+"login", fmt.Sprintf(`{"code":%q}`, second.Code), "Content-Type: application/json"); status != 200 || json.Unmarshal([]byte(body), &a) != nil {
+		t.Fatal(status, body)
+	}
+	if err := p.RevokeToken(t.Context(), a.Name); err != nil {
+		t.Fatal(err)
+	}
+	for { // the test's own limit ends this
+		if a, _ := p.AccessTokens(t.Context()); len(a.Open) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestTokensAreKeptAsHashesAndEnd(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	path := filepath.Join(t.TempDir(), "tokens")
+	open := func() *door.Door {
+		d, err := door.New(door.Config{Path: path, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := open()
+	a, err := d.CreateToken(t.Context(), api.TokenRequest{Name: "grafana", Scope: api.ReadScope, Expires: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(b), strings.TrimPrefix(a.Secret, "covey_")) {
+		t.Fatalf("%s %v", b, err)
+	}
+	if st, _ := os.Stat(path); st.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(b, &rows); err != nil || len(rows) != 1 {
+		t.Fatal(err)
+	}
+	rows[0]["id"], rows[0]["sha256"] = "ID", "HASH"
+	plain, _ := json.MarshalIndent(rows, "", " ")
+	if err := golden.Check("testdata/tokens.json", string(plain)+"\n"); err != nil {
+		t.Error(err)
+	}
+	for _, r := range []api.TokenRequest{{Scope: "all", Expires: 1}, {Scope: api.ReadScope}, {Scope: api.ReadScope, Expires: 1e12}, {Scope: api.ReadScope, Expires: 1, Name: "a b"}, {Scope: api.ReadScope, Expires: 1, Name: "grafana"}} {
+		if _, err := d.CreateToken(t.Context(), r); err == nil {
+			t.Errorf("made %+v", r)
+		}
+	}
+	d = open()
+	if l, _ := d.AccessTokens(t.Context()); len(l.Tokens) != 1 || l.Tokens[0].Name != "grafana" || l.Tokens[0].Secret != "" {
+		t.Errorf("after a restart: %+v", l)
+	}
+	now = now.Add(time.Hour)
+	if l, _ := d.AccessTokens(t.Context()); len(l.Tokens) != 0 {
+		t.Errorf("after its end: %+v", l)
+	}
+	if err := d.RevokeToken(t.Context(), "grafana"); err == nil || api.AsError(err).Code != api.NotFound {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestADamagedFileLetsNobodyInAndDoesNotKeepThePeerFromStarting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte("[{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := door.New(door.Config{Path: path, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := d.AccessTokens(t.Context()); err != nil || len(l.Tokens) > 0 {
+		t.Errorf("%+v %v", l, err)
+	}
+}
+
+// certificate writes one for some names.
+func certificate(t *testing.T, names ...string) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kb, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: kb}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+func TestBeyondThisMachineThereIsTLSOrNothing(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "host.example:26840"} {
+		_, err := door.New(door.Config{Path: filepath.Join(t.TempDir(), "tokens"), Listen: door.Listen{Addr: addr}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		if err == nil || !strings.Contains(err.Error(), "--api-cert") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	cert, key := certificate(t, "covey.example")
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0", Cert: cert, Key: key})
+	if !strings.HasPrefix(url, "https://") {
+		t.Fatal(url)
+	}
+	_, port, _ := net.SplitHostPort(strings.Trim(strings.TrimPrefix(url, "https://"), "/"))
+	bearer := "Authorization: Bearer " + p.token(t, api.ReadScope)
+	for host, want := range map[string]int{"covey.example:" + port: 200, "127.0.0.1:" + port: 200, "covey.example": 421, "other.example:" + port: 421} {
+		if got, body, _ := ask(t, "GET", url+"v1/status", "", bearer, "Host: "+host); got != want {
+			t.Errorf("as %s: %d %s, want %d", host, got, body, want)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// What the peer is asked, and the one stream of a tab.
+
+const key = "covey token";
+export const token = {
+  get: () => localStorage.getItem(key),
+  set: (t) => localStorage.setItem(key, t),
+  drop: () => localStorage.removeItem(key),
+};
+
+// Failed is an error as the API has it.
+export class Failed extends Error {
+  constructor(status, e) {
+    super(e?.message || `the peer answered ${status} and gave no reason`);
+    this.status = status;
+    this.code = e?.code;
+  }
+}
+
+async function send(method, path, body, type, signal) {
+  const headers = { Authorization: "Bearer " + token.get() };
+  if (method !== "GET") headers["Content-Type"] = type;
+  let r;
+  try {
+    r = await fetch(path, { method, headers, body, signal, credentials: "omit" });
+  } catch (e) {
+    if (signal?.aborted) throw e;
+    throw new Failed(0, { message: "this peer does not answer: is it still running? Type `peer status` there" });
+  }
+  if (r.ok) return r;
+  const e = await r.json().catch(() => null);
+  throw new Failed(r.status, e?.error);
+}
+
+export const get = (path, signal) => send("GET", path, undefined, "", signal).then((r) => r.json());
+export const post = (path, body = "{}", type = "application/json", signal) => send("POST", path, body, type, signal).then((r) => r.json());
+export const seg = (id) => encodeURIComponent(id).replaceAll(".", "%2E");
+
+// login makes the code of a link a token. The code leaves the address at once.
+export async function login() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (!code) return;
+  history.replaceState(null, "", location.pathname + "#/");
+  const r = await fetch("/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }) });
+  const v = await r.json();
+  if (!r.ok) throw new Failed(r.status, v.error);
+  token.set(v.secret);
+}
+
+// lines calls each with every line of a stream, and returns when it ends.
+export async function lines(path, each, signal) {
+  const r = await send("GET", path, undefined, "", signal);
+  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ; ) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const p of parts) {
+      if (!p) continue;
+      const v = JSON.parse(p);
+      if (v.error && Object.keys(v).length === 1) throw new Failed(200, v.error);
+      each(v);
+    }
+  }
+}
+
+// live is what is known now. Whoever shows it is told of changes; while the tab is hidden, or
+// something else streams, nothing is asked.
+const maxEvents = 500;
+export const live = {
+  status: null, peers: null, jobs: null, events: [], error: null, asOf: null,
+  watchers: new Set(), jobWatchers: new Set(), held: 0, resume: "", abort: null, dirty: true,
+
+  tell() { for (const f of this.watchers) f(); },
+
+  // hold stops the stream while another one is needed; the answer lets it go on.
+  hold() {
+    this.held++;
+    this.abort?.abort();
+    return () => { if (--this.held === 0) this.run(); };
+  },
+
+  async refresh() {
+    if (document.hidden || !token.get() || this.busy) return;
+    this.busy = true;
+    this.dirty = false;
+    try {
+      [this.status, this.peers, this.jobs] = await Promise.all([get("/v1/status"), get("/v1/peers"), get("/v1/jobs")]);
+      this.asOf = new Date(this.status.as_of);
+      this.error = null;
+    } catch (e) {
+      this.error = e;
+    }
+    this.busy = false;
+    this.tell();
+  },
+
+  event(e) {
+    if (e.token) this.resume = e.token;
+    if (["bookmark", "end", "synced", "snapshot"].includes(e.kind)) {
+      if (e.kind === "snapshot" && !e.token) this.events = [];
+      return;
+    }
+    this.dirty = true;
+    if (e.job) for (const f of this.jobWatchers) f(e.job);
+    if (e.kind === "task") return;
+    this.events.push(e);
+    if (this.events.length > maxEvents) this.events.splice(0, this.events.length - maxEvents);
+  },
+
+  async run() {
+    while (!document.hidden && !this.held && token.get()) {
+      const abort = (this.abort = new AbortController());
+      try {
+        await lines("/v1/watch?since=" + encodeURIComponent(this.resume), (e) => this.event(e), abort.signal);
+      } catch (e) {
+        if (abort.signal.aborted) return;
+        this.resume = "";
+        this.error = e;
+        this.tell();
+        if (e.status === 401) return;
+      }
+      await new Promise((f) => setTimeout(f, 1000));
+    }
+  },
+
+  start() {
+    this.refresh();
+    this.run();
+    let n = 0;
+    setInterval(() => { if (!document.hidden && (this.dirty || this.held || this.error || ++n % 5 === 0)) this.refresh(); }, 1000);
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) return this.abort?.abort();
+      this.refresh();
+      if (!this.held) this.run();
+    });
+  },
+};

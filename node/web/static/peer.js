@@ -1,0 +1,29 @@
+// One peer: how it stands, what is wrong, what it offers; drain and its like.
+import { html } from "./preact.js";
+import { post } from "./api.js";
+import { Do, Says, Table, useLive } from "./parts.js";
+import * as w from "./words.js";
+
+export function Peer({ id }) {
+  const { peers } = useLive();
+  const p = peers.peers.find((x) => x.id === id || x.name === id);
+  if (!p) return html`<${Says}><strong class="bad">No peer ${id} is known here.</strong><//>`;
+  const to = (availability) => post(`/v1/peers/${p.id}/availability`, JSON.stringify({ availability, reason: "on the page" }));
+  const takes = { active: "It takes tasks.", pause: "It takes no new tasks.", drain: `It is drained${p.tasks_left ? `: ${w.many(p.tasks_left, "task")} left` : ""}.` }[p.availability];
+  return html`<${Says}><strong class=${w.here(p) ? "ok" : "bad"}>${p.name}</strong> ${w.here(p) ? `runs ${w.many(p.tasks, "task")} on ${w.num(p.cpus_running)} of ${w.num(p.cpus)} processors.` : `is ${p.standing} for ${w.span(p.age)}.`} ${p.coordinator ? "It is the coordinator. " : p.voter ? "It votes. " : ""}${takes}<//>
+    ${(p.troubles || []).map((t) => html`<p class="trouble" key=${t.code}>${t.message}</p>`)}
+    <div class="tools">
+      ${p.availability !== "drain" && html`<${Do} id="drain" name="Drain" ask=${`Have all that runs on ${p.name} go elsewhere, and nothing new come?`} act=${() => to("drain")} done=${`${p.name} is being drained`} />`}
+      ${p.availability === "active" && html`<${Do} id="pause" name="Pause" act=${() => to("pause")} done=${`${p.name} takes no new tasks`} />`}
+      ${p.availability !== "active" && html`<${Do} id="activate" name="Activate" act=${() => to("active")} done=${`${p.name} takes tasks again`} />`}</div>
+    <div class="grid">
+      <section aria-label="Use"><h2>Use</h2><${Meter} name="processors" used=${p.cpus_running} queued=${p.cpus_queued} all=${p.cpus} of=${w.num} /><${Meter} name="memory" used=${p.memory_used} all=${p.memory} of=${w.size} /><${Meter} name="disk" used=${p.disk_used} all=${p.disk} of=${w.size} />
+        ${Object.entries(p.offers || {}).map(([k, n]) => html`<${Meter} key=${k} name=${k} used=${p.offers_used?.[k] || 0} all=${n} of=${w.num} />`)}</section>
+      <section aria-label="About it"><h2>About it</h2><${Table} label="About it" rows=${[["id", p.id], ["link", p.path + (p.rtt ? ", " + w.rtt(p.rtt) : "")], ["runs on", [p.os, p.arch].filter(Boolean).join("/")], ["version", p.version], ["roles", (p.roles || []).join(", ")], ["labels", Object.entries(p.labels || {}).map(([k, v]) => `${k}=${v}`).join(" ")], ["holds", (p.holds || []).join(" ")], ["addresses", (p.addrs || []).join(" ")], ["why", p.availability_reason]].filter(([, v]) => v).map(([id, v]) => ({ id, v }))}
+        columns=${[["", (r) => html`<span class="dim">${r.id}</span>`], ["", (r) => html`<span class="mono">${r.v}</span>`, "wide"]]} /></section></div>`;
+}
+
+function Meter({ name, used, queued = 0, all, of }) {
+  return html`<div class="row"><span>${name}</span><span>${of(used)} of ${of(all)}${queued ? html` <span class="dim">+ ${of(queued)} queued</span>` : ""}</span></div>
+    <div class="bar" role="img" aria-label=${`${name}: ${of(used)} of ${of(all)} promised`}><i style=${{ flexGrow: Math.min(used, all), background: "var(--run)", minWidth: 0 }} /><i style=${{ flexGrow: Math.max(0, Math.min(queued, all - used)), background: "var(--queue)", minWidth: 0 }} /><i style=${{ flexGrow: Math.max(0, all - used - queued), minWidth: 0 }} /></div>`;
+}

@@ -1,0 +1,55 @@
+// A job file, with what would become of it while it is typed.
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { get, post, seg } from "./api.js";
+import { Do, Says, Table, tell } from "./parts.js";
+import * as w from "./words.js";
+
+const example = `name: hello
+array: 1-10
+run:
+  process:
+    command: [echo, "hello from {}"]
+`;
+const key = "covey job file";
+
+export function Run({ id }) {
+  const [file, setFile] = useState(() => sessionStorage.getItem(key) || example), [plan, setPlan] = useState(null), [error, setError] = useState(null), box = useRef();
+  useEffect(() => { if (id) get(`/v1/jobs/${seg(id)}/file`).then((v) => setFile(v.file), (e) => tell(e.message)); }, [id]);
+  useEffect(() => {
+    sessionStorage.setItem(key, file);
+    const abort = new AbortController();
+    const t = setTimeout(() => post("/v1/jobs?dry_run=1", file, "application/yaml", abort.signal).then((p) => { setPlan(p); setError(null); }, (e) => { if (!abort.signal.aborted) setError(e); }), 250);
+    return () => { clearTimeout(t); abort.abort(); };
+  }, [file]);
+  const submit = () => post("/v1/jobs", file, "application/yaml").then((v) => { location.hash = "#/job/" + v.id; return v; });
+  const faults = error && error.message.split("\n").map((m) => m.match(/^[^:]*:(\d+):(\d+): (.*)$/) || [0, 0, 0, m]);
+  const goto = (line, col) => {
+    const at = file.split("\n").slice(0, line - 1).reduce((n, l) => n + l.length + 1, 0) + col - 1;
+    box.current.focus();
+    box.current.setSelectionRange(at, at);
+  };
+  return html`<${Says}>${error ? html`<strong class="bad">This cannot be run yet:</strong> ${w.many(faults.length, "thing is", "things are")} wrong with it.` : plan ? planSentence(plan) : "…"}<//>
+    <div class="grid"><section aria-label="Job file"><h2><label for="file">Job file</label> <span>${w.many(file.split("\n").length, "line")}</span></h2>
+      <textarea id="file" ref=${box} spellcheck=${false} autocomplete="off" value=${file} onInput=${(e) => setFile(e.target.value)}
+        onKeyDown=${(e) => { if ((e.ctrlKey || e.metaKey) && e.key === "Enter" && !error) submit().catch((x) => tell(x.message)); }} />
+      ${faults && html`<ul class="errors" role="alert">${faults.map(([, l, c, m]) => html`<li>${l ? html`<button class="small" onClick=${() => goto(+l, +c)}>line ${l}, ${c}</button> ` : ""}${m}</li>`)}</ul>`}
+      <div class="tools" style=${{ margin: "14px 0 0" }}><${Do} id="submit" name=${plan?.update ? "Update" : "Run"} act=${async () => { if (error) throw error; return submit(); }} done=${(v) => (v.held ? v.note || "held until somebody decides" : `submitted as ${w.short(v.id)}`)} /><span class="dim"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span></div></section>
+    <section aria-label="What would happen"><h2>What would happen</h2>${plan && html`<${Plan} p=${plan} stale=${!!error} />`}
+      <p class="sub" style=${{ marginTop: "16px" }}>The same as a command: <span class="mono">peer submit ${plan?.update ? "--wait " : ""}job.yaml</span></p></section></div>`;
+}
+
+function planSentence(p) {
+  const n = p.tasks - p.waiting;
+  return html`${p.update ? `This is an update, version ${p.version}. ` : ""}<strong class=${n ? "ok" : "warn"}>${n ? `${w.many(n, "task")} would go to ${w.many(p.places.length, "peer")}` : p.tasks ? "No peer could take it now" : "No task would start now"}</strong>${p.waiting && n ? `; ${w.num(p.waiting)} would wait` : ""}${p.waiting && p.reason ? `: ${p.reason}` : ""}.`;
+}
+
+function Plan({ p, stale }) {
+  const no = (p.owners || []).filter((o) => !o.allowed);
+  return html`<div class=${stale ? "gone" : ""}>
+    ${p.places.length > 0 && html`<${Table} label="Places" rows=${p.places.map((x) => ({ ...x, id: x.peer }))} columns=${[["Peer", (x) => x.peer_name || w.short(x.peer)], ["Tasks", (x) => w.num(x.tasks), "n"]]} />`}
+    ${p.queued > 0 && html`<p class="dim">${w.num(p.queued)} of them would wait there until something ends.</p>`}
+    ${p.changes?.length > 0 && html`<${Table} label="Changes" rows=${p.changes.map((c) => ({ ...c, id: c.field }))} columns=${[["Field", (c) => c.field], ["From", (c) => c.from || "–", "wide"], ["To", (c) => c.to || "–", "wide"], ["Its tasks", (c) => (c.restarts ? "restart" : "go on")]]} />`}
+    ${(p.refused || []).map((r) => html`<p key=${r.reason}>${w.many(r.peers, "peer")}: ${r.reason}</p>`)}
+    ${no.map((o) => html`<p key=${o.peer} class="warn">${o.peer_name} does not let it in: ${o.reason}</p>`)}
+    ${(p.notes || []).map((x) => html`<p key=${x} class="dim">${x}</p>`)}</div>`;
+}
