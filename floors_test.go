@@ -59,6 +59,7 @@ var floors = map[string]int{
 	"node/troubles":               3,
 	"node/view":                   7,
 	"node/view/shape":             3,
+	"node/story":                  1,
 	"node/decide":                 8,
 	"node":                        9,
 	"testnet/history":             4,

@@ -24,6 +24,7 @@ import (
 	"covey/node/roster"
 	"covey/node/secrets"
 	"covey/node/stdin"
+	"covey/node/story"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -96,6 +97,7 @@ type Node struct {
 	line    *calls.Line
 	desk    *decide.Desk
 	audit   *audit.Log
+	story   *story.Story
 	metrics *metrics.Meter
 
 	how      string            // founded, joined, resumed

@@ -34,6 +34,7 @@ import (
 	"covey/node/roster"
 	"covey/node/secrets"
 	"covey/node/stdin"
+	"covey/node/story"
 	"covey/node/sweep"
 	"covey/node/tasklog"
 	"covey/node/troubles"
@@ -126,6 +127,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	run("audit", n.audit.Run)
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
+	run("story", n.story.Run)
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
 	run("copies", n.copies.Run)
@@ -266,6 +268,7 @@ func (n *Node) openState() (err error) {
 	}
 	n.given = readers.NewGiven(n.replica, n.roster.Roots)
 	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.Roles})
+	n.story = story.Open(n.folder.path(story.FileName), n.cfg.Now)
 	n.view = view.New(n.viewConfig())
 	n.audience = &secrets.Audience{
 		Self: n.self, Replica: n.replica, Members: n.members.View, Roots: n.roster.Roots, Reach: n.view.Reach, Peers: n.view.Peers, Lets: n.line.Lets,

@@ -261,7 +261,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.troubles.List,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.troubles.List, Story: n.story,
 		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {

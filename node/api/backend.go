@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"time"
 
 	"covey/taskstate"
 )
@@ -56,6 +57,8 @@ type PeerBackend interface {
 	Stats(ctx context.Context) (Stats, error)
 	// Metrics writes numbers about this peer in MetricsFormat.
 	Metrics(ctx context.Context, w io.Writer) error
+	// Story lists what happened after a moment that is not about single tasks, the newest limit.
+	Story(ctx context.Context, since time.Time, limit int) (Story, error)
 	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot
 	// event).
 	Watch(ctx context.Context, since string, send func(Event) error) error

@@ -366,3 +366,8 @@ func (c *Client) Block(ctx context.Context, b Block) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", b)
 	return err
 }
+
+// Story lists the newest of what happened that is not about single tasks.
+func (c *Client) Story(ctx context.Context, limit int) (Story, error) {
+	return call[Story](ctx, c, http.MethodGet, fmt.Sprint("/v1/story?limit=", limit), nil)
+}

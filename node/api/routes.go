@@ -40,6 +40,7 @@ func Routes() []Route {
 		route(know, "GET /v1/stats", "What this peer costs and holds", get(Backend.Stats)),
 		route(know, "GET /metrics", "Numbers for Prometheus", metrics()),
 		route(know, "GET /v1/watch", "Events as they happen", watch(), "since: the token of the last event that was seen; none: how things stand comes first"),
+		route(know, "GET /v1/story", "What happened that is not about single tasks", story(), "since: only after this time", "limit: the newest so many, 200 if not given"),
 
 		route(know, "GET /v1/peers", "All peers that this one knows", get(Backend.Peers)),
 		route(know, "GET /v1/peers/{id}", "One peer", getID(Backend.Peer)),

@@ -17,6 +17,8 @@ type Events struct {
 	table   Table
 	now     func() int64 // this machine's clock, in milliseconds since 1970
 
+	teller teller
+
 	mu       sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // told last
 }
@@ -28,7 +30,9 @@ func (v *Events) Decided(ev ledger.Event) {
 		v.hub.append([]event{{at: v.now(), kind: kindSnapshot}})
 		return
 	}
-	v.hub.append(v.entryEvents(ev))
+	evs := v.entryEvents(ev)
+	v.teller.decided(ev.Entry, evs)
+	v.hub.append(evs)
 }
 
 // Reported makes events of what was news of tasks.
@@ -174,7 +178,9 @@ func (v *Events) Seen(view *membership.View) (died []taskstate.PeerID) {
 	for _, m := range view.Members {
 		if was, ok := v.verdicts[m.ID]; !ok || was != m.Verdict {
 			v.verdicts[m.ID] = m.Verdict
-			evs = append(evs, event{at: v.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: v.verdictNote(m)})
+			e := event{at: v.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: v.verdictNote(m)}
+			evs = append(evs, e)
+			v.teller.observed(m, was, ok, e.note)
 			if m.Verdict == membership.Dead {
 				died = append(died, m.ID)
 			}

@@ -11,6 +11,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/node/story"
 	"covey/node/tasklog"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -36,6 +37,7 @@ type Config struct {
 	Net     Net                                                         // connections, and output from elsewhere
 	Kept    func() Kept                                                 // output that is kept elsewhere than where the task ran
 	Wrong   func(string) []api.Trouble                                  // what this peer knows to be wrong with a peer
+	Story   Story                                                       // what is remembered of what happened; nil: nothing
 	Ask     func(context.Context, calls.ClusterCall) *calls.ClusterView // how the coordinator sees everybody; nil: it does not say
 }
 
@@ -82,6 +84,12 @@ type Net interface {
 	Connected(peer string) (direct, relayed bool)
 }
 
+// Story remembers what happened that is not about single tasks.
+type Story interface {
+	Add(of story.Entry, events ...story.Event)
+	Since(t time.Time) []story.Event
+}
+
 // Held is a job that nobody has accepted yet.
 type Held struct {
 	Since int64 // milliseconds since 1970
@@ -104,7 +112,7 @@ type View struct {
 func New(cfg Config) *View {
 	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
 	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Replica, cfg.Members, v.Who}
-	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, verdicts: map[taskstate.PeerID]membership.Verdict{}}
+	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, teller: teller{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
 	v.Shapes = &Shapes{view: v}
 	v.Applied()
 	return v

@@ -208,17 +208,20 @@ func newest(evs []event) []event {
 // not over.
 func (v *View) listEvents(tell func(event) error) error {
 	if who, epoch, ok := v.cfg.Ledger.Coordinator(); ok {
-		if err := tell(event{kind: kindCoordinator, peer: who, state: "elected", note: "epoch " + epoch.String()}); err != nil {
+		if err := tell(event{at: v.electedAt(who), kind: kindCoordinator, peer: who, state: "elected", note: "epoch " + epoch.String()}); err != nil {
 			return err
 		}
 	}
 	view := v.cfg.Members()
 	for _, m := range v.Who.Admitted() {
-		state := "admitted"
+		state, since := "admitted", m.Entry.At
 		if got, ok := view.Get(m.Entry.Peer); ok {
 			state = got.Verdict.String()
+			if !got.Since.IsZero() {
+				since = got.Since.UnixMilli()
+			}
 		}
-		if err := tell(event{kind: kindPeer, peer: m.Entry.Peer, state: state, note: v.Who.Name(m.Entry.Peer)}); err != nil {
+		if err := tell(event{at: since, kind: kindPeer, peer: m.Entry.Peer, state: state, note: v.Who.Name(m.Entry.Peer)}); err != nil {
 			return err
 		}
 	}

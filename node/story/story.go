@@ -1,0 +1,209 @@
+// Package story remembers what happened in a cluster, as one peer saw it, that is not about single
+// tasks: elections, peers that came, died and returned, tasks given up, updates.
+//
+//	s := story.Open(path, now)   // what was remembered before
+//	go s.Run(ctx)                // brings what is new to the disk, a second later at most
+//	s.Add(entry, events…)        // never waits; of entries of the ledger that were told before: nothing
+//	s.Since(time)                // the oldest first
+//
+// At most 4,096 events are kept, none older than 30 days, in one file of JSON lines that never has
+// more than 1 MiB. It is written without fsync: a crash of the machine may cost the newest events.
+// Lines that cannot be read are skipped. A disk that takes nothing costs what is not written there,
+// and nothing waits for it.
+package story
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"covey/internal/atomicfile"
+	"covey/internal/pause"
+	"covey/internal/wake"
+)
+
+// FileName is the file's name in a data folder.
+const FileName = "story.jsonl"
+
+const (
+	most    = 4096
+	keep    = 30 * 24 * time.Hour
+	maxFile = 1 << 20
+	maxText = 400 // bytes of one event's text
+	pace    = time.Second
+)
+
+// Event is one thing that happened.
+type Event struct {
+	At    int64  `json:"at"`             // milliseconds since 1970
+	Entry Entry  `json:"entry,omitzero"` // of the ledger that it is of; none: it was observed
+	Kind  string `json:"kind"`           // coordinator peer job tasks
+	State string `json:"state"`
+	Peer  string `json:"peer,omitempty"`
+	Job   string `json:"job,omitempty"`
+	Text  string `json:"text"` // the whole line for a person
+}
+
+// Entry is an entry of the ledger: which of its generations, and where in it.
+type Entry struct {
+	Generation uint64 `json:"generation"`
+	Index      uint64 `json:"index"`
+}
+
+func (e Entry) compare(o Entry) int {
+	return cmp.Or(cmp.Compare(e.Generation, o.Generation), cmp.Compare(e.Index, o.Index))
+}
+
+// Story is the ring of events. It is safe for concurrent use.
+type Story struct {
+	path string
+	now  func() time.Time
+	news wake.Signal
+
+	mu     sync.Mutex
+	events []Event
+	newest Entry // of the ledger that was told
+	fresh  int   // of events: so many of the newest are not on the disk
+}
+
+// Open reads what is on the disk.
+func Open(path string, now func() time.Time) *Story {
+	s := &Story{path: path, now: now, news: wake.New()}
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > 2*maxFile {
+		return s
+	}
+	for line := range bytes.Lines(b) {
+		var e Event
+		if json.Unmarshal(line, &e) == nil && e.Kind != "" && utf8.ValidString(e.Text) {
+			s.events = append(s.events, e)
+			if e.Entry.compare(s.newest) > 0 {
+				s.newest = e.Entry
+			}
+		}
+	}
+	s.trim()
+	return s
+}
+
+// Add takes in what happened: of an entry of the ledger, or of none. An entry that was told before,
+// or one before that, is not told again: a peer that starts applies some anew.
+func (s *Story) Add(of Entry, events ...Event) {
+	if len(events) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of != (Entry{}) {
+		if of.compare(s.newest) <= 0 {
+			return
+		}
+		s.newest = of
+	}
+	for _, e := range events {
+		e.Entry, e.Text = of, cut(e.Text)
+		s.events = append(s.events, e)
+	}
+	s.fresh += len(events)
+	s.trim()
+	s.news.Set()
+}
+
+// cut ends a text that is too long.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// trim forgets what is too much or too old. The caller has the lock, or nobody else the story.
+func (s *Story) trim() {
+	oldest := s.now().Add(-keep).UnixMilli()
+	n := max(0, len(s.events)-most)
+	for n < len(s.events) && s.events[n].At < oldest {
+		n++
+	}
+	s.events = s.events[n:] // what is before it goes when it next grows
+	s.fresh = min(s.fresh, len(s.events))
+}
+
+// Since lists what happened after a moment, the oldest first.
+func (s *Story) Since(t time.Time) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trim()
+	out := make([]Event, 0, len(s.events))
+	for _, e := range s.events {
+		if t.IsZero() || e.At > t.UnixMilli() {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return int(max(-1, min(1, a.At-b.At))) })
+	return out
+}
+
+// Run brings what is new to the disk, until ctx ends and then once more.
+func (s *Story) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case <-s.news:
+			_ = pause.For(ctx, pace) // written also if there is no more time
+			s.flush()
+		case <-ctx.Done():
+		}
+	}
+	s.flush()
+	return nil
+}
+
+// flush appends what is new, or writes the file anew where it would be too large. What it cannot
+// write it tries with the next event.
+func (s *Story) flush() {
+	s.mu.Lock()
+	all, n := slices.Clone(s.events), s.fresh
+	s.mu.Unlock()
+	if n == 0 || s.write(all, n) != nil {
+		return
+	}
+	s.mu.Lock()
+	s.fresh = max(0, s.fresh-n)
+	s.mu.Unlock()
+}
+
+// write brings the newest n of all events to the disk, behind those that are there.
+func (s *Story) write(all []Event, n int) error {
+	b := lines(all[len(all)-n:])
+	if info, err := os.Stat(s.path); err != nil || info.Size()+int64(len(b)) >= maxFile {
+		for b = lines(all); len(b) > maxFile/2; b = lines(all) { // so that the next ones are appended for a while
+			all = all[len(all)/8+1:]
+		}
+		return atomicfile.Write(s.path, b)
+	}
+	f, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(append([]byte("\n"), b...)) // a line that was cut off ends here
+	return err
+}
+
+func lines(events []Event) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, x := range events {
+		_ = e.Encode(x) // strings and numbers: nothing that JSON does not have
+	}
+	return b.Bytes()
+}

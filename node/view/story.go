@@ -1,0 +1,156 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/node/story"
+	"covey/taskstate"
+)
+
+// teller tells the story what happened that is not about single tasks.
+type teller struct {
+	who   *Names
+	story Story
+}
+
+// told are the states of events that people look for in a story, and how they are said; of a job
+// with its name in front, of a peer likewise.
+var told = map[string]map[string]string{
+	kindCoordinator: {"elected": "was elected coordinator"},
+	kindPeer: {
+		"founded": "founded the cluster", "admitted": "was admitted", "removed": "was removed", "left": "left", "labelled": "was labelled",
+		"activated": "takes tasks", "paused": "takes no new tasks", "drained": "is drained",
+	},
+	kindJob: {
+		"updated": "was updated", string(ledger.Paused): "its update is paused", string(ledger.RollingBack): "its update is turned back",
+		string(ledger.RolledBack): "its update was turned back", string(ledger.RollbackPaused): "its rollback is paused",
+		string(ledger.Completed): "its update is complete", "grown": "has more tasks", "skipped": "skipped a run",
+	},
+}
+
+// decided tells what an entry of the ledger meant.
+func (t *teller) decided(e ledger.Entry, evs []event) {
+	if t.story == nil {
+		return
+	}
+	var out []story.Event
+	again := map[taskstate.JobID]map[string]int{} // tasks that were given up, by why
+	for i := range evs {
+		ev := &evs[i]
+		words, ok := told[ev.kind][ev.state]
+		switch {
+		case ev.kind == kindTask && ev.state == "superseded":
+			if again[ev.task.Job] == nil {
+				again[ev.task.Job] = map[string]int{}
+			}
+			again[ev.task.Job][ev.note]++
+		case ok && ev.kind == kindJob:
+			out = append(out, story.Event{At: ev.at, Kind: ev.kind, State: ev.state, Job: string(ev.job), Text: t.job(ev.job) + noted(": "+words, ev.note)})
+		case ok:
+			name, note := t.who.Called(ev.peer), ev.note
+			if ev.state == "admitted" && note != "" {
+				name, note = note, ""
+			}
+			out = append(out, story.Event{At: ev.at, Kind: ev.kind, State: ev.state, Peer: ev.peer, Text: name + noted(" "+words, note)})
+		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(again)) {
+		for _, why := range slices.Sorted(maps.Keys(again[job])) {
+			text := fmt.Sprintf("%s: %s given up: %s", t.job(job), tasksText(again[job][why]), why)
+			out = append(out, story.Event{At: e.Stamp, Kind: kindTask, State: "superseded", Job: string(job), Text: text})
+		}
+	}
+	t.story.Add(story.Entry{Generation: e.Epoch.Generation, Index: e.Index}, out...)
+}
+
+// observed tells that a peer vanished or returned. What a peer finds as it starts is no news, but
+// that somebody is missing.
+func (t *teller) observed(m membership.Member, was membership.Verdict, known bool, note string) {
+	if t.story == nil || m.ID == t.who.self {
+		return
+	}
+	name, text := m.Name, ""
+	if name == "" {
+		name = t.who.Called(m.ID)
+	}
+	switch {
+	case m.Verdict == membership.Dead && m.Parted:
+		text = name + " was stopped"
+	case m.Verdict == membership.Dead:
+		text = name + " cannot be reached"
+		if note != "" && note != m.Name {
+			text = note
+		}
+	case m.Verdict == membership.Alive && known && was == membership.Dead:
+		text = name + " is back"
+	default:
+		return
+	}
+	at := m.Since
+	if at.IsZero() {
+		at = time.Now()
+	}
+	t.story.Add(story.Entry{}, story.Event{At: at.UnixMilli(), Kind: kindPeer, State: m.Verdict.String(), Peer: m.ID, Text: text})
+}
+
+func (t *teller) job(id taskstate.JobID) (name string) {
+	name = string(id)
+	t.who.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			name = j.Job().Name
+		}
+	})
+	return name
+}
+
+func noted(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + " (" + note + ")"
+}
+
+// electedAt is when a peer became the coordinator that it is, as the story has it; 0: it does not.
+func (v *View) electedAt(who taskstate.PeerID) int64 {
+	if v.cfg.Story == nil {
+		return 0
+	}
+	for _, e := range slices.Backward(v.cfg.Story.Since(time.Time{})) {
+		if e.Kind == kindCoordinator {
+			if e.Peer == who {
+				return e.At
+			}
+			break
+		}
+	}
+	return 0
+}
+
+// Story implements api.PeerBackend.
+func (v *View) Story(_ context.Context, since time.Time, limit int) (api.Story, error) {
+	out := api.Story{Story: []api.StoryEvent{}, AsOf: v.cfg.Now().UTC()}
+	if v.cfg.Story == nil {
+		return out, nil
+	}
+	evs := v.cfg.Story.Since(since)
+	for _, e := range evs[max(0, len(evs)-limit):] {
+		out.Story = append(out.Story, api.StoryEvent{
+			Time: stamp(e.At), Kind: e.Kind, State: e.State, Peer: e.Peer, PeerName: v.named(e.Peer), Job: e.Job, Text: e.Text,
+		})
+	}
+	return out, nil
+}
+
+func (v *View) named(peer taskstate.PeerID) string {
+	if peer == "" {
+		return ""
+	}
+	return v.Who.Name(peer)
+}

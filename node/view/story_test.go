@@ -1,0 +1,71 @@
+package view
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/story"
+	"covey/taskstate"
+)
+
+// telling gives a scripted peer a story.
+func telling(t *testing.T) *scripted {
+	s := newScripted(t)
+	st := story.Open(filepath.Join(t.TempDir(), story.FileName), time.Now)
+	s.cfg.Story, s.Events.teller.story = st, st
+	return s
+}
+
+func (s *scripted) texts() (out []string) {
+	s.t.Helper()
+	got, err := s.Story(s.t.Context(), time.Time{}, 100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range got.Story {
+		out = append(out, e.Text)
+	}
+	return out
+}
+
+func TestAStoryTellsElectionsPeersAndWhatWasGivenUpAndNoTasks(t *testing.T) {
+	s := telling(t)
+	a := s.newAuthor()
+	s.take(someJob, "job", s.self, 5)
+	s.write(ledger.Command{Lead: &ledger.Lead{}})
+	index := s.assign(someJob, a, 1, 4)
+	s.settle(a, complete(1, index))
+	s.write(
+		ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 2, 1), Reason: taskstate.ReasonUnreachable, Again: true}},
+		ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 3, 1), Reason: taskstate.ReasonUnreachable, Again: true}},
+	)
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	for _, v := range []membership.Verdict{membership.Alive, membership.Suspect, membership.Dead, membership.Dead, membership.Suspect, membership.Alive} {
+		s.Events.Seen(&membership.View{Members: []membership.Member{{ID: a.id, Name: "ann", Verdict: v, Since: at}}})
+	}
+	got := s.texts()
+	for _, want := range []string{"job: 2 tasks given up: unreachable", "ann; unreachable with 1 task that had not ended", a.id + " was admitted"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	evs, _ := s.Story(t.Context(), time.Time{}, 100)
+	if e := evs.Story[0]; !e.Time.Equal(at) || e.State != "dead" {
+		t.Errorf("a death has the time of asking: %+v", e)
+	}
+}
+
+func TestAWatchersListSaysWhenThingsBecameSo(t *testing.T) {
+	s := telling(t)
+	s.cfg.Story.Add(story.Entry{Generation: 9, Index: 1}, story.Event{At: now() - 4000, Kind: kindCoordinator, State: "elected", Peer: "ann"})
+	if at := s.electedAt("ann"); at == 0 || at > now()-4000 {
+		t.Errorf("elected at %d", at)
+	}
+	if at := s.electedAt("bob"); at != 0 {
+		t.Errorf("another one's election counts: %d", at)
+	}
+}
