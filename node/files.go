@@ -130,7 +130,7 @@ func (f *jobFiles) outputSafe(id taskstate.TaskID) bool {
 	var saved *taskstate.Saved
 	f.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id.Job)
-		if !ok || j.Job().Outputs == nil || id.Slot > j.Slots() {
+		if !ok || !j.Job().HasOutputs() || id.Slot > j.Slots() {
 			return
 		}
 		if r := j.Slot(id.Slot); r.Attempt == id.Attempt && r.Final != nil && r.Final.State == taskstate.Complete {

@@ -3,6 +3,7 @@ package taskstate
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -56,6 +57,7 @@ func aspects() []aspect {
 		{"submitter", false, true, func(j *Job) Job { return Job{Submitter: j.Submitter} }, nil},
 		{"version", false, true, func(j *Job) Job { return Job{Version: j.Version} }, nil},
 		{"order", false, true, func(j *Job) Job { return Job{Order: j.Order} }, nil},
+		{"withheld", false, true, func(j *Job) Job { return Job{Withheld: j.Withheld} }, nil},
 		{"origin", false, true, func(j *Job) Job { return Job{Origin: j.Origin} }, nil},
 		{"name", false, false, func(j *Job) Job { return Job{Name: j.Name} }, func(j *Job) string { return j.Name }},
 		{"type", true, false, func(j *Job) Job { return Job{Type: j.Type} }, func(j *Job) string { return string(j.Type) }},
@@ -107,6 +109,9 @@ func Changes(old, new *Job) []Change {
 			continue
 		}
 		from, to := around(a.show(old), a.show(new))
+		if a.withheld(old, new) {
+			from, to = "", ""
+		}
 		c := Change{Field: a.field, From: from, To: to, Restarts: a.restarts}
 		if n := len(out); n > 0 && out[n-1] == c { // two fields that are one key of the file
 			continue
@@ -127,7 +132,19 @@ func Restarts(old, new *Job) bool {
 	return false
 }
 
-func (a aspect) same(x, y *Job) bool { return bytes.Equal(mustEncode(a.of(x)), mustEncode(a.of(y))) }
+// same tells whether two jobs do not differ in this. What is withheld is compared as a whole, and
+// counts as what is run.
+func (a aspect) same(x, y *Job) bool {
+	if a.withheld(x, y) {
+		return a.field != "run" || sameWithheld(x, y)
+	}
+	return bytes.Equal(mustEncode(a.of(x)), mustEncode(a.of(y)))
+}
+
+// withheld tells whether this is of the private part, and one of the jobs is without that.
+func (a aspect) withheld(x, y *Job) bool {
+	return (x.Withheld != nil || y.Withheld != nil) && slices.Contains([]string{"run", "each", "matrix", "inputs", "outputs", "secrets"}, a.field)
+}
 
 func (j *Job) strategy() Strategy {
 	if j.Strategy == "" {

@@ -37,6 +37,7 @@ func fieldCases() map[string]fieldCase {
 		"Submitter": {change: func(j *taskstate.Job) { j.Submitter = "wren" }},
 		"Version":   {change: func(j *taskstate.Job) { j.Version = 7 }},
 		"Order":     {func(j *taskstate.Job) { j.Order = &taskstate.Order{By: "finch"} }, "", "", "", false, false},
+		"Withheld":  {func(j *taskstate.Job) { j.Withheld = &taskstate.Withheld{Does: []byte{1}} }, "run", "", "", true, true},
 		"Origin":    {change: func(j *taskstate.Job) { j.Origin = &taskstate.Origin{Job: "x", At: 1} }},
 
 		"Type":      {func(j *taskstate.Job) { j.Type = taskstate.GlobalJob }, "type", "service", "global", true, true},
@@ -142,7 +143,9 @@ func TestTheSameInOtherWordsIsNoChange(t *testing.T) {
 func TestChangesOfSeveralFieldsRestartIfOneDoes(t *testing.T) {
 	names := make([]string, 0, len(fieldCases()))
 	for name := range fieldCases() {
-		names = append(names, name)
+		if name != "Withheld" { // stands for others
+			names = append(names, name)
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		old, changed, restarts, fields := web(), web(), false, map[string]bool{}

@@ -64,6 +64,8 @@ type Job struct {
 	Order    *Order   `cbor:"34,keyasint,omitempty" json:"order,omitempty"`     // what was signed of all this, by whom
 	Secrets  *Secrets `cbor:"35,keyasint,omitempty" json:"secrets,omitempty"`   // sealed by the peer that was asked
 	Isolate  string   `cbor:"36,keyasint,omitempty" json:"isolate,omitempty"`   // IsolateFS …: it must not run where less is kept from it; "": whatever its peer says
+
+	Withheld *Withheld `cbor:"37,keyasint,omitempty" json:"withheld,omitempty"` // instead of the private part, where that is not known
 }
 
 // Strategy says which of the peers that fit are taken first.

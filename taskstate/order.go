@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -87,8 +88,7 @@ func (j *Job) bodyDigest() []byte {
 
 // publicDigest is the rest. A run counts as the job that its schedule belongs to.
 func (j *Job) publicDigest(o *Order) []byte {
-	rest := *j
-	rest.Run, rest.Matrix, rest.Inputs, rest.Outputs, rest.Each, rest.Secrets = Run{}, nil, nil, nil, nil, nil
+	rest := j.public()
 	if s := o.Starts; s != nil && j.Origin != nil {
 		rest.ID, rest.Schedule, rest.After = j.Origin.Job, &s.Schedule, s.After
 	}
@@ -137,6 +137,9 @@ func (o *Order) Next(old *Order) bool {
 // the place of the order with a digest, nil if there is none. What is set in the job afterwards –
 // but for Version and Origin – breaks it.
 func SignOrder(j *Job, cluster string, by PeerID, at int64, follows []byte, sign func([]byte) ([]byte, error)) error {
+	if j.Withheld != nil {
+		return ErrWithheld
+	}
 	o := &Order{Cluster: cluster, By: by, At: at, Until: at + j.OrderLasts().Milliseconds(), Follows: follows, Body: j.bodyDigest()}
 	if len(j.Each) > 0 {
 		o.Items = NewItemTree(j.Each).Root()
@@ -150,9 +153,10 @@ func SignOrder(j *Job, cluster string, by PeerID, at int64, follows []byte, sign
 }
 
 // CheckOrder tells why a job is not to be believed in a cluster, at a time (milliseconds since
-// 1970; 0: whatever the time): nobody signed it, or not this. verify checks signatures.
+// 1970; 0: whatever the time): nobody signed it, or not this. verify checks signatures. Of a job
+// whose private part is withheld it looks at the rest.
 func CheckOrder(j *Job, cluster string, now int64, verify func(by PeerID, data, sig []byte) error) error {
-	if o := j.Order; o != nil && (len(o.Items) > 0) != (len(j.Each) > 0) {
+	if o := j.Order; o != nil && j.Withheld == nil && (len(o.Items) > 0) != (len(j.Each) > 0) {
 		return fmt.Errorf("%w: its items are not those %s asked for", ErrOrderForged, o.By)
 	}
 	return checkOrder(j, cluster, now, verify)
@@ -171,6 +175,8 @@ func (l *Launch) fits() error {
 		return fmt.Errorf("%w: the job that came with the task is another one, %s", ErrOrderForged, j.ID)
 	case j.Order == nil:
 		return ErrNoOrder
+	case j.Withheld != nil:
+		return fmt.Errorf("%w: it came without what is to be run", ErrOrderForged)
 	case !j.Type.Lasts() && l.Task.Slot > j.Count: // an update that starts first has a service in more slots for a while
 		return fmt.Errorf("%w: it has %d slots, no slot %d", ErrOrderForged, j.Count, l.Task.Slot)
 	case l.Unproven != "":
@@ -196,7 +202,9 @@ func (j *Job) checkSigned(cluster string, verify func(by PeerID, data, sig []byt
 		return fmt.Errorf("%w for this cluster: its order is for %q", ErrOrderForged, o.Cluster)
 	case o.Starts != nil && (j.Origin == nil || j.Schedule != nil || j.Origin.Run() != j.ID):
 		return fmt.Errorf("%w: the order is a schedule's, and this is none of its runs", ErrOrderForged)
-	case !bytes.Equal(o.Body, j.bodyDigest()):
+	case j.Withheld != nil && !reflect.ValueOf(j.private()).IsZero():
+		return fmt.Errorf("%w: it has some of what it says is withheld", ErrOrderForged)
+	case j.Withheld == nil && !bytes.Equal(o.Body, j.bodyDigest()):
 		return fmt.Errorf("%w: its command, inputs or outputs are not those %s asked for", ErrOrderForged, o.By)
 	case len(j.Each) > 0 && !bytes.Equal(o.Items, NewItemTree(j.Each).Root()):
 		return fmt.Errorf("%w: its items are not those %s asked for", ErrOrderForged, o.By)
@@ -207,9 +215,12 @@ func (j *Job) checkSigned(cluster string, verify func(by PeerID, data, sig []byt
 	return nil
 }
 
-// Expired says in words that the job's order starts nothing any more; "" if it does, or there is
-// none.
+// Expired says in words that the job's order starts nothing any more, or nobody knows what it
+// ordered; "" if it does, or there is none.
 func (j *Job) Expired(now int64) string {
+	if j.Withheld != nil {
+		return j.Unknown(func(id PeerID) string { return id })
+	}
 	if j.Order == nil || now <= j.Order.Until {
 		return ""
 	}

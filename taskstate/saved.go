@@ -126,7 +126,10 @@ func (s *Saved) Check() error {
 }
 
 // Saves tells whether files of the job's tasks are kept before a task is complete.
-func (j *Job) Saves() bool { return j.Outputs != nil || j.KeepLogs > 1 }
+func (j *Job) Saves() bool { return j.HasOutputs() || j.KeepLogs > 1 }
+
+// HasOutputs tells whether files of the job's tasks are kept, besides what they print.
+func (j *Job) HasOutputs() bool { return j.Outputs != nil || j.Withheld != nil && j.Withheld.Saves }
 
 // outputs is what is kept, complete with defaults.
 func (j *Job) outputs() *Outputs {

@@ -78,7 +78,7 @@ func keepsFiles(j api.Job) error {
 	switch {
 	case j.Schedule != nil:
 		return api.Errorf(api.Failed, "job %s only starts others at its times: their files are theirs; see `peer jobs`", j.ID)
-	case j.Spec != nil && len(j.Spec.Outputs) == 0:
+	case j.Spec != nil && j.Spec.Unknown == "" && len(j.Spec.Outputs) == 0:
 		return api.Errorf(api.Failed, "job %s keeps no files: that has to be said before it runs, as in `peer run --out '*.png' -- …`, or with outputs: in a job file; what it printed is in `peer logs %s`", j.ID, j.ID)
 	}
 	return nil

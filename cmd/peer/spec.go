@@ -13,7 +13,7 @@ func specText(line func(k, v string), s *api.Spec) {
 	if s == nil {
 		return
 	}
-	line("runs", s.Line())
+	line("runs", s.Line()) // or who knows what it runs
 	if s.Stdin {
 		line("stdin", "that of the command that submitted it")
 	}

@@ -10,7 +10,12 @@ import "covey/taskstate"
 // and counts once: what is asked for again is Existed.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
-	s.chain.extend(&e, results, uint64(s.stamp), uint64(len(s.book.order)), uint64(len(s.book.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.book.finished.gone.ids)))
+	s.public = publicForm(&e, results)
+	public := s.public.Data
+	if public == nil {
+		public = e.raw
+	}
+	s.chain.extend(&e, public, results, uint64(s.stamp), uint64(len(s.book.order)), uint64(len(s.book.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.book.finished.gone.ids)))
 	return results
 }
 

@@ -1,10 +1,8 @@
 package ledger
 
 import (
-	"crypto/sha256"
 	"slices"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -116,22 +114,9 @@ func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *Job
 func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	x := j.origin
 	if x == nil {
-		x = jobDigest(j.job)
+		x = j.job.SubmissionDigest()
 	}
-	return x != nil && slices.Equal(x, jobDigest(job))
-}
-
-// jobDigest tells submissions apart; nil if a job cannot be encoded. The version is the ledger's,
-// and the order is another one whenever it is signed.
-func jobDigest(job *taskstate.Job) []byte {
-	plain := *job
-	plain.Version, plain.Order = 0, nil
-	b, err := wire.Marshal(plain)
-	if err != nil {
-		return nil
-	}
-	sum := sha256.Sum256(b)
-	return sum[:]
+	return slices.Equal(x, job.SubmissionDigest())
 }
 
 func (b *book) cancel(c *Cancel) Result {

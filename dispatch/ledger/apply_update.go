@@ -37,7 +37,7 @@ func (b *book) update(c *Update, w *Warrants) Result {
 		return Result{Refused: code, Version: j.job.Version}
 	}
 	if j.origin == nil {
-		j.origin = jobDigest(j.job)
+		j.origin = j.job.SubmissionDigest()
 	}
 	if !changed {
 		j.adopt(&spec)

@@ -90,7 +90,8 @@ type Found struct {
 // Chain, which version 0.1 does not say, the checksum over what is applied begins here if it has
 // not begun (see chain).
 type Lead struct {
-	Chain bool `cbor:"1,keyasint,omitempty"`
+	Whole bool `cbor:"1,keyasint,omitempty"` // in logs from before 0.2: a checksum over whole entries, which nobody keeps any more
+	Chain bool `cbor:"2,keyasint,omitempty"`
 }
 
 // Admit lets a peer in, or changes its entry. Ticket is the id of the invite it used ("" by hand):

@@ -41,12 +41,9 @@ func (f *finishedJobs) reopen(j *JobRecord) {
 type needed map[taskstate.JobID]int
 
 func (m needed) count(job *taskstate.Job, by int) {
-	for _, in := range job.Inputs {
-		if in.From == "" {
-			continue
-		}
-		if m[in.From] += by; m[in.From] == 0 {
-			delete(m, in.From)
+	for _, id := range job.Needs() {
+		if m[id] += by; m[id] == 0 {
+			delete(m, id)
 		}
 	}
 }
@@ -94,11 +91,11 @@ func (f *finishedJobs) due(settings Settings, stamp int64) (int, GoneFor) {
 // estimateBytes is about what a finished job occupies.
 func (j *JobRecord) estimateBytes() int {
 	const cellBytes, pastBytes, extrasBytes = 48, 64, 160
-	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*extrasBytes + j.slots.saved.bytes() + specBytes(j.job)
+	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*extrasBytes + j.slots.saved.bytes() + j.job.Weight()
 	if j.long != nil {
 		for v, spec := range j.long.versions {
 			if v != j.job.Version {
-				w += specBytes(spec)
+				w += spec.Weight()
 			}
 		}
 	}
@@ -126,34 +123,6 @@ func (t *slotTable) touched() int {
 		}
 	}
 	return n
-}
-
-// specBytes estimates what a spec occupies.
-func specBytes(job *taskstate.Job) (w int) {
-	const stringBytes = 16
-	texts := func(list []string) {
-		for _, x := range list {
-			w += stringBytes + len(x)
-		}
-	}
-	texts(job.Each)
-	for _, a := range job.Matrix {
-		w += 3*stringBytes + len(a.Name)
-		texts(a.Values)
-	}
-	texts(job.Constraints)
-	if s := job.Secrets; s != nil {
-		w += len(s.Sealed) + len(s.Digest)
-		texts(s.Names)
-	}
-	if p := job.Run.Process; p != nil {
-		w += len(p.Script)
-		texts(p.Command)
-		for k, v := range p.Env {
-			w += 2*stringBytes + len(k) + len(v)
-		}
-	}
-	return w
 }
 
 // GoneFor is why a job that was over is not kept any more; 0 if that is not known.

@@ -34,13 +34,15 @@ type snapshot struct {
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
 	Began       uint64            `cbor:"15,keyasint,omitempty"`
 	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
-	ChainFrom   uint64            `cbor:"17,keyasint,omitempty"`
-	Chain       []byte            `cbor:"18,keyasint,omitempty"`
+	WholeFrom   uint64            `cbor:"17,keyasint,omitempty"` // in snapshots from before 0.2: a checksum over whole entries
+	WholeChain  []byte            `cbor:"18,keyasint,omitempty"`
 	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are
 	Dialect     int               `cbor:"20,keyasint,omitempty"`
 	NextState
 
-	Spent []act.Signer `cbor:"21,keyasint,omitempty"`
+	Spent     []act.Signer `cbor:"21,keyasint,omitempty"`
+	ChainFrom uint64       `cbor:"22,keyasint,omitempty"`
+	Chain     []byte       `cbor:"23,keyasint,omitempty"`
 }
 
 type jobSnapshot struct {
@@ -67,6 +69,17 @@ type jobSnapshot struct {
 
 // Encode is a deterministic snapshot: equal states have equal bytes.
 func (s *State) Encode() ([]byte, error) {
+	return encodeBare(s, func(*taskstate.Job) bool { return false })
+}
+
+// EncodeFor is a snapshot as a peer gets it that may know of those jobs only what they run that it
+// has to do with.
+func EncodeFor(s *State, peer taskstate.PeerID) ([]byte, error) {
+	return encodeBare(s, func(job *taskstate.Job) bool { return !job.Party(peer) })
+}
+
+// encodeBare is Encode without what those jobs run of which hide says so.
+func encodeBare(s *State, hide func(*taskstate.Job) bool) ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect, NextState: s.next,
@@ -86,7 +99,9 @@ func (s *State) Encode() ([]byte, error) {
 	place := make(map[*JobRecord]int, len(s.book.order))
 	for i, j := range s.book.order {
 		place[j] = i
-		out.Jobs = append(out.Jobs, j.snapshot(&names))
+		job := j.snapshot(&names)
+		job.bare(hide)
+		out.Jobs = append(out.Jobs, job)
 	}
 	for _, j := range s.book.finished.list {
 		out.Finished = append(out.Finished, place[j])
@@ -106,6 +121,79 @@ func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out.Past, out.Conflicted = j.past.pack(names, j.slots.owners), j.past.packConflicts(names, j.slots.owners)
 	out.lastingSnapshot, out.Saved = j.packLasting(), j.slots.saved.pack()
 	return out
+}
+
+// bare takes away what those specs run of which hide says so.
+func (j *jobSnapshot) bare(hide func(*taskstate.Job) bool) {
+	if hide(&j.Job) {
+		j.Job = j.Job.Bare()
+	}
+	for i := range j.Versions {
+		if v := &j.Versions[i]; hide(v) {
+			*v = v.Bare()
+		}
+	}
+}
+
+// specs yields a job as it is wanted, and its other versions.
+func (j *JobRecord) specs(yield func(*taskstate.Job) bool) {
+	if !yield(j.job) || j.long == nil {
+		return
+	}
+	for v, spec := range j.long.versions {
+		if v != j.job.Version && !yield(spec) {
+			return
+		}
+	}
+}
+
+// Lacking are the jobs of which it is not known what they run, and others may know it, in order of
+// acceptance.
+func Lacking(s *State) []taskstate.JobID { return withheld(s, false) }
+
+// Lost are the jobs of which nobody knows what they run.
+func Lost(s *State) []taskstate.JobID { return withheld(s, true) }
+
+func withheld(s *State, lost bool) (out []taskstate.JobID) {
+	for _, j := range s.book.order {
+		for spec := range j.specs {
+			if w := spec.Withheld; w != nil && w.Lost == lost {
+				out = append(out, j.job.ID)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Fill takes from another state what jobs run that is lacking here. The state must be nobody
+// else's.
+func Fill(s, from *State) {
+	for _, j := range s.book.order {
+		other := from.book.jobs[j.job.ID]
+		if other == nil {
+			continue
+		}
+		for spec := range j.specs {
+			for whole := range other.specs {
+				if spec.Fill(whole) {
+					break
+				}
+			}
+		}
+	}
+}
+
+// GiveUp says of the jobs that are lacking that nobody knows any more what they run. The state must
+// be nobody else's.
+func GiveUp(s *State) {
+	for _, j := range s.book.order {
+		for spec := range j.specs {
+			if spec.Withheld != nil {
+				spec.Withheld.Lost = true
+			}
+		}
+	}
 }
 
 // DecodeState reads what Encode wrote. It checks everything: a State that it returns keeps every

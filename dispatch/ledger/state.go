@@ -21,6 +21,7 @@ type State struct {
 	book     book
 	warrants Warrants
 	chain    chain
+	public   Public // of the newest entry
 }
 
 // head is how far the ledger has come, whose it is, and what holds for the whole cluster.

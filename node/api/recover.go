@@ -40,5 +40,6 @@ type Recovered struct {
 	From        Copy      `json:"from"`
 	Coordinator string    `json:"coordinator"` // this peer
 	Epoch       string    `json:"epoch"`
+	Unknown     []string  `json:"unknown,omitempty"` // ids of jobs of which nobody in reach knows what they run
 	AsOf        time.Time `json:"as_of"`
 }

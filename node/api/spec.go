@@ -30,11 +30,16 @@ type Spec struct {
 	Outputs     []string         `json:"outputs,omitempty"` // which files of its tasks are kept
 	Copies      int              `json:"copies,omitempty"`  // so often, or only what they print if it names no files
 	Stdin       bool             `json:"stdin,omitempty"`   // it reads what the command that submitted it read
+	// Unknown says that this peer does not know what the job runs, and who does; then all that only
+	// they know is left out.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Line is what is run, as one would type it.
 func (s *Spec) Line() string {
 	switch {
+	case s.Unknown != "":
+		return s.Unknown
 	case s.Shell:
 		return strings.Join(s.Command, " ")
 	case len(s.Command)+s.Script == 0:
@@ -52,7 +57,10 @@ func (s *Spec) Line() string {
 
 // Sentence is all of it in one line.
 func (s *Spec) Sentence() string {
-	text := "runs " + s.Line()
+	text := s.Unknown
+	if text == "" {
+		text = "runs " + s.Line()
+	}
 	if s.Stdin {
 		text += ", with the stdin of the command that submitted it"
 	}

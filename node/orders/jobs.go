@@ -46,7 +46,7 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 	if err := o.resolveAfter(ctx, &job); err != nil {
 		return api.Submitted{}, err
 	}
-	if err := o.cfg.Sign(&job, nil); err != nil {
+	if err := o.sign(&job, nil); err != nil {
 		return api.Submitted{}, err
 	}
 	if job.Stdin {
@@ -125,7 +125,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 // read.
 func (o *Orders) forward(ctx context.Context, job taskstate.Job) (calls.Reply, error) {
 	if job.Order == nil || job.Order.Cluster != o.cfg.Roster.Cluster() {
-		if err := o.cfg.Sign(&job, nil); err != nil {
+		if err := o.sign(&job, nil); err != nil {
 			return calls.Reply{}, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
@@ -89,7 +90,13 @@ func (o *Orders) Recover(ctx context.Context, r api.Recover) (api.Recovered, err
 		return api.Recovered{}, api.Errorf(api.NoCoordinator, "the new ledger is on disk, and this peer does not lead it yet; see `peer peers`")
 	}
 	who, epoch, _ := o.cfg.Ledger.Coordinator()
-	return api.Recovered{Generation: epoch.Generation, From: o.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}, nil
+	out := api.Recovered{Generation: epoch.Generation, From: o.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}
+	o.cfg.Replica.Read(func(s *ledger.State) {
+		for _, id := range ledger.Lost(s) {
+			out.Unknown = append(out.Unknown, string(id))
+		}
+	})
+	return out, nil
 }
 
 // surveyCopies asks every peer that could vote for its copy. It refuses while anybody can decide,

@@ -24,7 +24,7 @@ func (o *Orders) Trigger(ctx context.Context, id string) (api.Submitted, error) 
 		return api.Submitted{}, api.Errorf(api.Conflict, "the secrets of job %s were given to %s, which answers for its runs: type the same there", id, o.cfg.Who.Called(s.By))
 	}
 	run := job.RunNow(taskstate.NewJobID())
-	if err := o.cfg.Sign(&run, nil); err != nil {
+	if err := o.sign(&run, nil); err != nil {
 		return api.Submitted{}, err
 	}
 	if _, err := o.decide(ctx, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run.ID, Order: run.Order}}, "nothing was started"); err != nil {

@@ -150,10 +150,13 @@ func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old 
 		if err := o.own(ctx, &spec); err != nil {
 			return out, err
 		}
+		if why := spec.Unknown(o.cfg.Who.Called); why != "" {
+			return out, api.Errorf(api.Refused, "job %s: %s", spec.ID, why)
+		}
 		if err := jobfile.Validate(&spec); err != nil {
 			return out, api.Errorf(api.Usage, "%v", err)
 		}
-		if err := o.cfg.Sign(&spec, old.Order); err != nil {
+		if err := o.sign(&spec, old.Order); err != nil {
 			return out, err
 		}
 		r, err := o.decide(ctx, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}}, "the job was not updated")
@@ -220,7 +223,7 @@ func (o *Orders) Renew(ctx context.Context, id string) (api.Submitted, error) {
 		if err := o.own(ctx, &spec); err != nil {
 			return api.Submitted{}, err
 		}
-		if err := o.cfg.Sign(&spec, job.Order); err != nil {
+		if err := o.sign(&spec, job.Order); err != nil {
 			return api.Submitted{}, err
 		}
 		r, err := o.decide(ctx, calls.Call{Update: &ledger.Update{Job: spec, From: job.Version}}, "the order was not renewed")
@@ -361,4 +364,12 @@ func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply
 	if job.Parallel > 0 && job.Parallel < job.Count {
 		out.Notes = append(out.Notes, fmt.Sprintf("of its %d tasks %d run at once (parallel)", job.Count, job.Parallel))
 	}
+}
+
+// sign has a job signed, in the place of an order, nil if there is none.
+func (o *Orders) sign(job *taskstate.Job, old *taskstate.Order) error {
+	if why := job.Unknown(o.cfg.Who.Called); why != "" {
+		return api.Errorf(api.Refused, "job %s: %s", job.ID, why)
+	}
+	return o.cfg.Sign(job, old)
 }

@@ -132,7 +132,7 @@ func (r *Readers) Blob(peer taskstate.PeerID, root piece.Root) bool {
 	}
 	may := false
 	r.cfg.Replica.Read(func(s *ledger.State) {
-		may = slices.ContainsFunc(keeps, func(t taskstate.TaskID) bool { return slices.Contains(keepers(s, t), peer) }) || runs(s, peer, root)
+		may = slices.ContainsFunc(keeps, func(t taskstate.TaskID) bool { return slices.Contains(keepers(s, t), peer) }) || runs(s, peer, root, keeps)
 	})
 	return may
 }
@@ -149,15 +149,24 @@ func keepers(s *ledger.State, t taskstate.TaskID) []taskstate.PeerID {
 	return nil
 }
 
-// runs tells whether a peer has a task whose job needs something.
-func runs(s *ledger.State, peer taskstate.PeerID, root piece.Root) bool {
+// runs tells whether a peer has a task whose job needs something that these tasks left, or none. Of
+// a job whose inputs are not known here they are taken to be whatever its submitter may read.
+func runs(s *ledger.State, peer taskstate.PeerID, root piece.Root, left []taskstate.TaskID) bool {
 	var seen taskstate.JobID
 	for t := range s.OpenOn(peer) {
 		if t.Job == seen { // those of a job come together
 			continue
 		}
 		seen = t.Job
-		if j, ok := s.Job(t.Job); ok && slices.Contains(inputs(j.Job()), root) {
+		j, ok := s.Job(t.Job)
+		if !ok {
+			continue
+		}
+		job := j.Job()
+		if slices.Contains(inputs(job), root) || slices.ContainsFunc(left, func(t taskstate.TaskID) bool {
+			from, ok := s.Job(t.Job)
+			return slices.Contains(job.Needs(), t.Job) || job.Withheld != nil && ok && from.Job().Submitter == job.Submitter
+		}) {
 			return true
 		}
 	}

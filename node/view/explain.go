@@ -34,7 +34,7 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	}
 	out := api.Explanation{AsOf: time.Now().UTC()}
 	if held != nil {
-		out.Spec = specOf(&held.Job)
+		out.Spec = v.specOf(&held.Job)
 		out.Explain = []api.Fact{
 			{Time: stamp(held.Since), Kind: kindJob, State: "held", Text: "held on this peer's disk until there is a coordinator"},
 			{Time: out.AsOf, Kind: "waiting", Reason: "no-coordinator", Text: v.Deciders.WhoIsMissing()},
@@ -53,7 +53,7 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	t.tellForgotten()
 	t.tellWaiting(ctx)
 	slices.SortStableFunc(t.facts, func(a, b api.Fact) int { return a.Time.Compare(b.Time) })
-	out.Explain, out.Spec = t.facts, specOf(t.job.job)
+	out.Explain, out.Spec = t.facts, v.specOf(t.job.job)
 	return out, nil
 }
 

@@ -93,7 +93,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	}
 	if held != nil {
 		row := HeldRow(*held, taskstate.Pending)
-		row.Waiting, row.Spec = v.Deciders.WhoIsMissing(), specOf(&held.Job)
+		row.Waiting, row.Spec = v.Deciders.WhoIsMissing(), v.specOf(&held.Job)
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}
 	row, err := v.JobNow(job)
@@ -103,7 +103,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	v.explainRow(ctx, &row)
 	row.Pace = v.pace(job)
 	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
-		row.Spec = specOf(spec)
+		row.Spec = v.specOf(spec)
 	}
 	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 }

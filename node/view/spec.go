@@ -12,15 +12,16 @@ import (
 )
 
 // specOf is what a job runs and needs, for a glance.
-func specOf(j *taskstate.Job) *api.Spec {
+func (v *View) specOf(j *taskstate.Job) *api.Spec {
 	s := &api.Spec{
-		CPUs: float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Disk: j.Resources.Disk, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
+		Unknown: j.Unknown(v.Who.Called),
+		CPUs:    float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Disk: j.Resources.Disk, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
 	}
 	if p := j.Run.Process; p != nil {
 		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))
 	}
 	s.Stdin = j.Stdin
-	if j.Saves() {
+	if j.Saves() && j.Withheld == nil {
 		s.Copies = j.Copies()
 	}
 	for _, in := range j.Inputs {
@@ -63,6 +64,9 @@ func (v *View) JobFile(ctx context.Context, id string) (api.JobFile, error) {
 	job, err := v.jobSpec(ctx, id)
 	if err != nil {
 		return api.JobFile{}, err
+	}
+	if why := job.Unknown(v.Who.Called); why != "" {
+		return api.JobFile{}, api.Errorf(api.Refused, "job %s: %s", job.ID, why)
 	}
 	b, err := jobfile.Format(job)
 	if err != nil {

@@ -70,6 +70,9 @@ func problems(j *taskstate.Job) []problem {
 	ps.inputs(j)
 	ps.secrets(j)
 	ps.outputs(j)
+	if j.Withheld != nil {
+		ps.bad("withheld", "a job is handed in with all that it runs")
+	}
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:
 		ps.bad("run", "say what to run: a process or a noop")

@@ -131,6 +131,19 @@ func (a *authority) mayVote(peer taskstate.PeerID) bool {
 	return known || !member && a.cfg.MayVote != nil && a.cfg.MayVote(peer)
 }
 
+// reads tells whether a peer may know what all jobs run: it holds a seat or is to get one, or was
+// given a role for it.
+func (a *authority) reads(peer taskstate.PeerID) (may bool) {
+	if _, _, vs := a.dir.configuration(); slices.ContainsFunc(vs, func(v Voter) bool { return v.Peer == peer }) {
+		return true
+	}
+	a.place.rep.Read(func(s *ledger.State) {
+		m, ok := s.Member(peer)
+		may = ok && m.In() && (m.Entry.Has(admission.Read) || m.Entry.Has(admission.Admin))
+	})
+	return may
+}
+
 // askForProof has a peer followed, when nobody better answers, that may have got a seat since this
 // one heard of seats: its stream begins with the proof.
 func (a *authority) askForProof(peer taskstate.PeerID) {

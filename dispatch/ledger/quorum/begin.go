@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -33,11 +34,15 @@ var (
 // lost is known at once to be of one this ledger does not know.
 const indexGap = 1 << 20
 
+// collectTimeout is how long one peer has to send what it knows.
+const collectTimeout = 10 * time.Second
+
 // Recover makes a new ledger, of the next generation, from the copy of a peer ("" or this peer:
 // from the own one, with what its log holds beyond what is known to be decided). This peer is its
 // only voter at first; everybody who meets the higher generation sets the own ledger aside and
 // follows. What was decided beyond the copy is lost: a person must have agreed to that, on sight of
-// least, the copy; an older one is refused. Recover returns once the new ledger is on disk; the
+// least, the copy; an older one is refused. What jobs run that the copy does not know is asked of those
+// that have to do with them; what nobody answers is lost (ledger.Lost). Recover returns once the new ledger is on disk; the
 // peer leads it a moment later. Run must be running.
 func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (generation uint64, err error) {
 	if _, _, ok := n.dir.coordinator(); ok {
@@ -49,6 +54,7 @@ func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (
 			return 0, fmt.Errorf("get the copy of %s: %w", from, err)
 		}
 	}
+	copies := n.collect(ctx, st)
 	n.seating.life.Lock()
 	defer n.seating.life.Unlock()
 	if n.terms.lead.Load() != nil {
@@ -63,11 +69,68 @@ func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (
 			return 0, err
 		}
 	}
+	for _, other := range copies {
+		ledger.Fill(st, other)
+	}
+	ledger.GiveUp(st)
 	generation = max(st.Generation(), n.place.generation(), n.dir.newerGeneration()) + 1
 	if err := n.seating.again(st, least, generation); err != nil {
 		return 0, err
 	}
 	return generation, n.seating.startAgain(st, last)
+}
+
+// collect gets the copies of those that may know what jobs run of which a copy – nil: this peer's
+// own – does not: who has to do with them, and who may read all.
+func (n *Node) collect(ctx context.Context, st *ledger.State) (copies []*ledger.State) {
+	own, err := survivor(n.place.rep, nil)
+	if err != nil {
+		return nil
+	}
+	lacking := own
+	if st != nil {
+		lacking = st
+		ledger.Fill(lacking, own)
+		copies = append(copies, own)
+	}
+	for _, peer := range whoKnows(lacking, n.cfg.Self) {
+		if len(ledger.Lacking(lacking)) == 0 {
+			break
+		}
+		try, cancel := context.WithTimeout(ctx, collectTimeout)
+		other, err := n.fetch(try, peer)
+		cancel()
+		if err != nil {
+			n.cfg.Log.Warn("what a peer knows of jobs could not be had", "peer", peer, "err", err)
+			continue
+		}
+		ledger.Fill(lacking, other)
+		copies = append(copies, other)
+	}
+	return copies
+}
+
+// whoKnows are the peers besides self that may know what jobs run that a state does not.
+func whoKnows(st *ledger.State, self taskstate.PeerID) (ask []taskstate.PeerID) {
+	for _, id := range ledger.Lacking(st) {
+		if j, ok := st.Job(id); ok {
+			ask = append(ask, j.Job().OrderedBy(), j.Job().Submitter)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	for m := range st.Members() {
+		if m.In() && (m.Entry.Has(admission.Admin) || m.Entry.Has(admission.Read)) {
+			ask = append(ask, m.Entry.Peer)
+		}
+	}
+	seen := map[taskstate.PeerID]bool{"": true, self: true}
+	return slices.DeleteFunc(ask, func(p taskstate.PeerID) bool {
+		was := seen[p]
+		seen[p] = true
+		return was
+	})
 }
 
 // survivor is all this peer has.

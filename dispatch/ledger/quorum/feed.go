@@ -26,22 +26,25 @@ type ring struct {
 
 func newRing(limit int) *ring { return &ring{limit: limit} }
 
-// add appends an entry. data must not change any more.
-func (r *ring) add(index uint64, data []byte) {
+// add appends an entry, with the form of it that everybody may have. Neither must change any more.
+func (r *ring) add(index uint64, data []byte, public ledger.Public) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items = append(r.items, item{Index: index, Data: data})
-	r.bytes += len(data)
+	r.items = append(r.items, item{Index: index, Data: data, public: public})
+	r.bytes += r.items[len(r.items)-1].size()
 	r.last = index
 	drop := 0
 	for r.bytes > r.limit && drop < len(r.items)-1 {
-		r.bytes -= len(r.items[drop].Data)
+		r.bytes -= r.items[drop].size()
 		r.floor = r.items[drop].Index
 		r.items[drop] = item{}
 		drop++
 	}
 	r.items = r.items[drop:]
 }
+
+// size is about how much memory an item takes.
+func (it *item) size() int { return len(it.Data) + len(it.public.Data) }
 
 // bound sets the limit in bytes from now on.
 func (r *ring) bound(limit int) {
@@ -115,8 +118,9 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	}
 	f.unread.clear()
 	results := f.rep.Apply(e)
-	f.ring.add(index, data)
-	f.rep.Read(func(s *ledger.State) { err = beyond(s) })
+	var public ledger.Public
+	f.rep.Read(func(s *ledger.State) { public, err = ledger.NewestPublic(s), beyond(s) })
+	f.ring.add(index, data, public)
 	if err != nil {
 		_ = f.stop(index, err) // for those that follow
 	}
@@ -130,14 +134,18 @@ func (f *feed) stop(index uint64, why error) error {
 	return err
 }
 
-// reset replaces the replica by a snapshot, unless it is further already.
+// reset replaces the replica by a snapshot, unless it is further already, or as far and lacks no
+// more.
 func (f *feed) reset(st *ledger.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var g uint64
-	f.rep.Read(func(s *ledger.State) { g = s.Generation() })
-	have := f.rep.Applied()
-	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !f.compared.wrong()) {
+	var g, have uint64
+	better := f.compared.wrong()
+	f.rep.Read(func(s *ledger.State) {
+		g, have = s.Generation(), s.Index()
+		better = better || len(ledger.Lacking(st)) < len(ledger.Lacking(s))
+	})
+	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !better) {
 		return
 	}
 	f.rep.Reset(st)

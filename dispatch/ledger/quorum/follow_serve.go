@@ -62,6 +62,7 @@ type feeder struct {
 	w      *wire.Writer
 	seat   *seat
 	cursor uint64 // the follower has everything up to here
+	reads  bool   // it may know what all jobs run, as far as was seen
 	synced bool
 	marked bookmark
 	due    time.Time // of the next bookmark
@@ -123,12 +124,18 @@ func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 // begin resumes the follower where it stands, or sends a snapshot if it is of another generation or
 // too far behind.
 func (f *feeder) begin(h followHello) error {
-	if h.Generation == f.seat.generation {
+	f.reads = f.n.authority.reads(f.peer)
+	if h.Generation == f.seat.generation && !(h.Lacks && f.reads) {
 		f.cursor = h.Index
 		if _, ok := f.n.feed.ring.after(h.Index, 1); ok {
 			return nil
 		}
 	}
+	return f.anew()
+}
+
+// anew sends a snapshot, if it is not one after another.
+func (f *feeder) anew() error {
 	if !f.n.snapshots.allow(f.peer) {
 		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseBusy)})
 		return errTooMany
@@ -144,13 +151,21 @@ func (f *feeder) snapshot() error {
 	f.n.place.rep.Read(func(s *ledger.State) {
 		f.cursor = s.Index()
 		if s.Index() > 0 {
-			b, err = s.Encode()
+			b, err = encodeFor(s, f.peer, f.reads)
 		}
 	})
 	if err != nil || b == nil {
 		return err
 	}
 	return f.parts(b)
+}
+
+// encodeFor is a state for a peer that may know what all jobs run, or not.
+func encodeFor(s *ledger.State, peer taskstate.PeerID, reads bool) ([]byte, error) {
+	if reads {
+		return s.Encode()
+	}
+	return ledger.EncodeFor(s, peer)
 }
 
 func (f *feeder) parts(b []byte) error {
@@ -167,6 +182,12 @@ func (f *feeder) parts(b []byte) error {
 // step sends one round: entries, then, when there are none left, synced and a bookmark if they are
 // due.
 func (f *feeder) step() (more bool, err error) {
+	if reads := f.n.authority.reads(f.peer); reads != f.reads {
+		f.reads = reads
+		if reads {
+			return true, f.anew()
+		}
+	}
 	mark := f.n.mark() // before the entries: it must not promise what is not sent yet
 	items, ok := f.n.feed.ring.after(f.cursor, partBytes)
 	if !ok {
@@ -174,6 +195,9 @@ func (f *feeder) step() (more bool, err error) {
 		return false, errTooSlow
 	}
 	if len(items) > 0 {
+		if err := f.show(items); err != nil {
+			return false, err
+		}
 		if err := f.entries(items); err != nil {
 			return false, err
 		}
@@ -197,6 +221,25 @@ func (f *feeder) step() (more bool, err error) {
 	return false, nil
 }
 
+// show gives items the form in which the follower may have them.
+func (f *feeder) show(items []item) (err error) {
+	if f.reads {
+		return nil
+	}
+	for i := range items {
+		switch it := &items[i]; {
+		case it.public.Data == nil:
+		case slices.Contains(it.public.Parties, f.peer):
+			if it.Data, err = ledger.EntryFor(it.Data, f.peer); err != nil {
+				return err
+			}
+		default:
+			it.Data = it.public.Data
+		}
+	}
+	return nil
+}
+
 // entries sends items; an entry too large for a frame goes in parts.
 func (f *feeder) entries(items []item) error {
 	if len(items) > 1 || len(items[0].Data) <= partBytes {
@@ -218,7 +261,8 @@ func (f *feeder) send(fr followFrame) error {
 	return f.w.Send(fr)
 }
 
-// serveCopy sends all this peer has to one that recovers the ledger.
+// serveCopy sends all this peer has to one that recovers the ledger. What jobs run it is given if it
+// may know that, or if nobody decides any more and it may begin the ledger again.
 func (f *feeder) serveCopy(h followHello) {
 	if own := f.n.place.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
 		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseForeign)})
@@ -235,7 +279,7 @@ func (f *feeder) serveCopy(h followHello) {
 	st, err := survivor(f.n.place.rep, log)
 	var b []byte
 	if err == nil {
-		b, err = st.Encode()
+		b, err = encodeFor(st, f.peer, f.n.authority.reads(f.peer) || f.n.authority.mayBegin(f.peer))
 	}
 	if err == nil {
 		err = f.parts(b)

@@ -28,7 +28,7 @@ type following struct {
 func (f *following) run() error {
 	h := followHello{}
 	f.n.place.rep.Read(func(s *ledger.State) {
-		h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()}
+		h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster(), Lacks: len(ledger.Lacking(s)) > 0}
 	})
 	h.Marks = f.n.marks.show(f.n.place.seat.Load())
 	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
@@ -98,8 +98,15 @@ func (f *following) part(p *snapshotPart) error {
 		return err
 	}
 	f.n.snapshotsTaken.Add(1)
-	if err := f.n.seating.adopt(f.peer, st); err != nil || !f.anew {
+	missed := ledger.Lacking(st)
+	if err := f.n.seating.adopt(f.peer, st); err != nil {
 		return err
+	}
+	if len(missed) == 0 && lacks(f.n.place.rep) { // this replica had been further: it needs the next one
+		return errStale
+	}
+	if !f.anew {
+		return nil
 	}
 	if f.n.compared.wrong() {
 		return errStale

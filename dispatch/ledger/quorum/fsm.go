@@ -65,6 +65,14 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	f.voters(index, votersOf(c))
 }
 
+var errLacking = errors.New("of some jobs this peer does not know yet what they run")
+
+// lacks tells whether a replica does not know of all jobs what they run.
+func lacks(rep *ledger.Replica) (some bool) {
+	rep.Read(func(s *ledger.State) { some = len(ledger.Lacking(s)) > 0 })
+	return some
+}
+
 // Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries
 // from the coordinator's stream. The snapshot then holds more than raft believes, and the entries
 // that follow are skipped when they are applied to it.
@@ -72,6 +80,9 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.bytes.Store(0)
 	if err := f.feed.unread.err(); err != nil { // raft is further than what was applied: its log is all there is of the rest
 		return nil, err
+	}
+	if lacks(f.feed.rep) { // raft's log has what is lacking
+		return nil, errLacking
 	}
 	b, err := f.feed.rep.Encode()
 	if err != nil {

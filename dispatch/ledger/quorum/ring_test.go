@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"covey/dispatch/ledger"
 )
 
 // The ring is held against one that keeps everything and drops from the old end what is too much.
@@ -22,7 +24,7 @@ func TestTheRingServesAllThatItPromises(t *testing.T) {
 			}
 			at += rapid.Uint64Range(1, 3).Draw(t, "next")
 			it := item{Index: at, Data: make([]byte, rapid.IntRange(0, 30).Draw(t, "bytes"))}
-			r.add(at, it.Data)
+			r.add(at, it.Data, ledger.Public{})
 			kept = append(kept, it)
 			for size(kept) > limit && len(kept) > 1 {
 				floor, kept = kept[0].Index, kept[1:]

@@ -91,11 +91,15 @@ func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) 
 	return n.seating.status(ask)
 }
 
-// status says how far the log of a seat is.
+// status says how far the log of a seat is: nowhere, as long as not all is here that a voter has to
+// know.
 func (t *seating) status(ask seatAsk) (voterAnswer, error) {
 	s := t.place.seat.Load()
 	if s == nil || s.self.server() != ask.Server || s.generation != ask.Generation {
 		return voterAnswer{None: true}, errNoSeat
+	}
+	if lacks(t.place.rep) {
+		return voterAnswer{}, nil
 	}
 	return voterAnswer{Last: s.raft.LastIndex()}, nil
 }

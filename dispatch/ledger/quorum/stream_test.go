@@ -139,7 +139,7 @@ func TestTheRingServesWhatItHasAndKnowsWhatItHasNot(t *testing.T) {
 	r := newRing(100)
 	r.reset(5)
 	for i := uint64(6); i < 40; i += 2 {
-		r.add(i, make([]byte, 10))
+		r.add(i, make([]byte, 10), ledger.Public{})
 	}
 	if _, ok := r.after(5, 1000); ok {
 		t.Error("entries that fell out are still promised")

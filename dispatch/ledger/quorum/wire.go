@@ -24,6 +24,8 @@ type followHello struct {
 	// the proof of its own.
 	Seats []admission.Seats `cbor:"5,keyasint,omitempty"`
 	Marks []mark.Signed     `cbor:"6,keyasint,omitempty"` // how far the voters had acknowledged, as this follower can prove
+	// Lacks: of some jobs the follower does not know what they run. If it may, it needs a snapshot.
+	Lacks bool `cbor:"7,keyasint,omitempty"`
 }
 
 // followFrame is what a voter sends: one field is set.
@@ -231,4 +233,6 @@ type item struct {
 	Index uint64 `cbor:"1,keyasint"`
 	Data  []byte `cbor:"2,keyasint"`
 	More  bool   `cbor:"3,keyasint,omitempty"` // the next item goes on with the same entry
+
+	public ledger.Public // of it; not on the wire
 }
