@@ -56,6 +56,7 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakTrusting:      "I19",
 		sim.BreakLoose:         "I19",
 		sim.BreakBelieveAll:    "I19",
+		sim.BreakTellAll:       "I20",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -56,6 +56,8 @@ const (
 	BreakTrusting   Break = "trusting"    // I19: a peer starts whatever the coordinator gives it
 	BreakLoose      Break = "loose"       // I19: tasks run under less than their peer's policy names
 	BreakBelieveAll Break = "believe-all" // I19: the ledger takes every signature for good
+
+	BreakTellAll Break = "tell-all" // I20: every replica has what all jobs run
 )
 
 // misread is the spec as it comes to be decided, if something is made wrong on purpose.

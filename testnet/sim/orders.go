@@ -356,3 +356,19 @@ func (d *load) someID() taskstate.JobID {
 	}
 	return d.jobs[d.w.rng.IntN(len(d.jobs))].job.ID
 }
+
+// known is I20: a replica has what jobs run at peers that vote, all of them, and elsewhere only what
+// the peer itself asked for.
+func (o *orders) known(l *life) {
+	l.replica.Read(func(st *ledger.State) {
+		for j := range st.Jobs() {
+			job := j.Job()
+			switch has := job.Withheld == nil; {
+			case has && !l.p.voter && job.Order != nil && !job.Party(l.p.id):
+				o.w.fail("I20", "%s has no say, and knows what %s of %s runs", l.p.id, job.ID, job.Submitter)
+			case !has && (l.p.voter || job.Party(l.p.id)):
+				o.w.fail("I20", "%s does not know what %s of %s runs", l.p.id, job.ID, job.Submitter)
+			}
+		}
+	})
+}

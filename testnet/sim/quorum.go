@@ -288,8 +288,8 @@ func (l *life) catchUp() {
 	if n <= mine {
 		return
 	}
-	if n-mine > 20 && l.w.chance(0.3) { // too far behind: a snapshot
-		b, err := p.life.replica.Encode()
+	if n-mine > 20 && l.w.chance(0.3) && p.voter { // too far behind: a snapshot
+		b, err := p.life.encodedFor(l.p)
 		if err != nil {
 			l.w.fail("bug", "a snapshot does not encode: %v", err)
 			return
@@ -308,6 +308,19 @@ func (l *life) catchUp() {
 // applyTo feeds the replica.
 func (l *life) applyTo(n int) {
 	for i := int(l.replica.Applied()); i < n; i++ {
-		l.replica.Apply(l.w.quorum.log[i])
+		e := l.w.quorum.log[i]
+		if !l.p.voter && l.w.cfg.Break != BreakTellAll {
+			e = e.For(l.p.id)
+		}
+		l.replica.Apply(e)
 	}
+}
+
+// encodedFor is the replica as another peer may have it.
+func (l *life) encodedFor(p *peer) (b []byte, err error) {
+	if p.voter || l.w.cfg.Break == BreakTellAll {
+		return l.replica.Encode()
+	}
+	l.replica.Read(func(st *ledger.State) { b, err = ledger.EncodeFor(st, p.id) })
+	return b, err
 }
