@@ -20,7 +20,7 @@ func rolesCommand(c *cli) *cobra.Command {
   submit   submits, cancels and changes jobs
   voter    may get a seat in the ledger, and so decide
   admin    makes tickets, removes peers, drains others, changes settings and roles, and reads
-  read     reads what tasks of others wrote and left
+  read     reads what jobs of others run, and what their tasks wrote and left
 
 One that may not vote any more gives up its seat first. The only voter cannot. SECURITY.md says
 what each can do in bad hands.

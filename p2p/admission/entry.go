@@ -11,7 +11,7 @@ const (
 	Submit Role = "submit" // hands in and cancels jobs
 	Voter  Role = "voter"  // may be made a voter of the ledger, and so coordinator
 	Admin  Role = "admin"  // invites and removes peers, changes availability, and reads
-	Read   Role = "read"   // reads what tasks of others wrote and left
+	Read   Role = "read"   // reads what jobs of others run, and what their tasks wrote and left
 )
 
 // AllRoles is what a machine of one's own has, in the order they are shown: Admin includes Read.
