@@ -59,7 +59,7 @@ export function Job({ id, text, now }) {
 
 function Spec({ j }) {
   const s = j.spec || {}, needs = [s.cpus && `${s.cpus} cpu`, s.memory && w.size(s.memory), s.disk && w.size(s.disk) + " of disk", ...Object.entries(s.others || {}).map(([k, v]) => `${v} ${k}`)].filter(Boolean);
-  const rows = [["runs", (s.command || []).join(" ") || (s.script ? "a script" : "nothing")], ["needs", needs.join(", ")], ["only where", (s.constraints || []).join(" and ")], ["in", s.dir], ["sets", (s.env || []).join(", ")], ["reads", (s.inputs || []).join(", ")], ["keeps", (s.outputs || []).join(", ")],
+  const rows = [["runs", s.unknown || (s.command || []).join(" ") || (s.script ? "a script" : "nothing")], ["needs", needs.join(", ")], ["only where", (s.constraints || []).join(" and ")], ["in", s.dir], ["sets", (s.env || []).join(", ")], ["reads", (s.inputs || []).join(", ")], ["keeps", (s.outputs || []).join(", ")],
     ["next", j.schedule?.next && w.day(j.schedule.next)], ["after", (j.after || []).map((a) => a.name || a.id).join(", ")], ["signed until", j.order && new Date(j.order.until).toLocaleDateString("en-GB")]].filter(([, v]) => v);
   return html`<${Table} label="What it runs" rows=${rows.map(([id, v]) => ({ id, v }))} columns=${[["", (r) => html`<span class="dim">${r.id}</span>`], ["", (r) => html`<span class="mono">${r.v}</span>`, "wide"]]} />`;
 }
