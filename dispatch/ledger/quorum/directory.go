@@ -73,10 +73,11 @@ func (d *directory) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 	return d.coord, d.epoch, d.coord != ""
 }
 
-// setCoordinator records who decides. "" means nobody is known to.
+// setCoordinator records who decides. "" means nobody is known to. Word of an older epoch than is
+// known comes too late, as from who was followed while this peer was elected.
 func (d *directory) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 	d.mu.Lock()
-	same := d.coord == peer && (d.epoch == e || peer == "")
+	same := d.coord == peer && (d.epoch == e || peer == "") || peer != "" && e.Less(d.epoch)
 	if !same {
 		d.coord = peer
 		if peer != "" {

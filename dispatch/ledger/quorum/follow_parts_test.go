@@ -90,6 +90,24 @@ func newFollowing(t *testing.T) *following {
 	return &following{n: n, peer: "a"}
 }
 
+// Who follows can be elected while a word of the one it followed is under way here still.
+func TestAnOlderWordOnWhoDecidesComesTooLate(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		d := newDirectory(&place{}, newWakes(), &Config{Self: "b"})
+		var newest taskstate.Epoch
+		for range rapid.IntRange(1, 10).Draw(r, "words") {
+			e := taskstate.At(rapid.Uint64Range(1, 2).Draw(r, "generation"), rapid.Uint64Range(1, 5).Draw(r, "term"))
+			d.setCoordinator(e.String(), e) // one decides in each epoch
+			if newest.Less(e) {
+				newest = e
+			}
+			if coord, epoch, ok := d.coordinator(); !ok || coord != newest.String() || epoch != newest {
+				r.Fatalf("%s decides in %s, after word of %s", coord, epoch, newest)
+			}
+		}
+	})
+}
+
 // largeEntry is an entry with a long list of items, encoded.
 func largeEntry(t *testing.T, id taskstate.JobID) []byte {
 	job := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 100, Each: make([]string, 100)}
