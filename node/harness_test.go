@@ -3,17 +3,16 @@ package node
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/node/orders"
 	"covey/node/view"
@@ -29,23 +28,9 @@ const patience = 60 * time.Second
 // atOnce is how many tests run at once: they wait for peers most of their time.
 const atOnce = 4
 
-// TestMain runs tests whose folders are in memory, where there is some: a sync costs nothing there.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "covey-node-")
-	if err == nil {
-		_ = os.Setenv("TMPDIR", dir)
-	}
-	code := m.Run()
-	if err == nil {
-		_ = os.RemoveAll(dir)
-	}
-	os.Exit(code)
+	long.AtOnce(atOnce)
+	os.Exit(long.InMemory(m))
 }
 
 // taskFolder is a folder that tasks may write to: they are other users' where root runs the

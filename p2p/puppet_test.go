@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/p2p"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	long.AtOnce(8) // most wait for what does not answer
 	os.Exit(m.Run())
 }
 

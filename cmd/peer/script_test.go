@@ -4,10 +4,8 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +21,7 @@ const atOnce = 4
 
 func TestMain(m *testing.M) {
 	if _, program := programs()[filepath.Base(os.Args[0])]; !program { // a script starts this binary by other names
-		flag.Parse()
-		given := false
-		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-		if !given {
-			_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
-		}
+		long.AtOnce(atOnce)
 	}
 	testscript.Main(m, programs())
 }

@@ -17,6 +17,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/internal/long"
 	"covey/p2p/admission"
 	"covey/p2p/memnet"
 	"covey/taskstate"
@@ -48,6 +49,8 @@ type testNode struct {
 	led    []taskstate.Epoch // terms it has led in
 	now    taskstate.Epoch   // the one it leads in, or zero
 }
+
+func TestMain(m *testing.M) { os.Exit(long.InMemory(m)) }
 
 // inBubble runs a test in virtual time and closes what it left open.
 func inBubble(t *testing.T, f func(t *testing.T, fl *cluster)) {
@@ -115,8 +118,14 @@ func (fl *cluster) log(id string) *slog.Logger {
 func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string) *testNode {
 	fl.t.Helper()
 	fl.net.Revive(id)
+	host := fl.net.Host(id)
+	seats, err := admission.OpenSeats(filepath.Join(fl.dir, id+string(inc)+".seats"), host, memnet.Verify)
+	if err != nil {
+		fl.t.Fatal(err)
+	}
 	n, err := quorum.Open(quorum.Config{
-		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
+		Seats: seats,
+		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
 		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
