@@ -45,16 +45,17 @@ func (w *world) voters() (ids []string, most uint64) {
 	return ids, most
 }
 
-// applied is how much of the ledger a peer has applied, by its id; 0 if it cannot say.
-func (w *world) applied(ctx context.Context, id string) uint64 {
+// beyond lists who has applied a decision after an index, by their ids.
+func (w *world) beyond(ctx context.Context, index uint64) map[string]bool {
+	ids := map[string]bool{}
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
-			if st, err := l.node.Backend().Status(ctx); err == nil && st.ID == id {
-				return st.Index
+			if st, err := l.node.Backend().Status(ctx); err == nil && st.Index > index {
+				ids[st.ID] = true
 			}
 		}
 	}
-	return 0
+	return ids
 }
 
 // hurtDisk kills the peer with the bad disk and hurts what is on that while it is down.
