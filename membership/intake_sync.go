@@ -115,7 +115,7 @@ type states struct {
 
 func readStates(r io.Reader) *states {
 	s := &states{in: within{r: bufio.NewReader(io.LimitReader(r, maxStateBytes))}}
-	s.dec = codec.NewDecoder(&s.in, &codec.MsgpackHandle{})
+	s.dec = codec.NewDecoder(&s.in, msgpack)
 	return s
 }
 
@@ -216,7 +216,7 @@ func (in *intake) states(ctx context.Context, from string, s *states) ([]byte, e
 
 func encodeStates(h stateHeader, all []stateBody, user []byte) []byte {
 	var b bytes.Buffer
-	enc := codec.NewEncoder(&b, &codec.MsgpackHandle{})
+	enc := codec.NewEncoder(&b, msgpack)
 	b.WriteByte(pushPullMsg)
 	if enc.Encode(h) != nil { // plain values always encode
 		return nil

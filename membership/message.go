@@ -66,14 +66,18 @@ type (
 // exchanges, memberlist insists that all agree.
 var versions = [...]uint8{memberlist.ProtocolVersionMin, memberlist.ProtocolVersionMax, memberlist.ProtocolVersion2Compatible, 0, 0, 0}
 
+// msgpack is how memberlist writes. It is shared, because it learns each type only once, and never
+// changed; it is safe for concurrent use.
+var msgpack = &codec.MsgpackHandle{}
+
 func decodeBody(b []byte, v any) error {
-	return codec.NewDecoderBytes(b, &codec.MsgpackHandle{}).Decode(v)
+	return codec.NewDecoderBytes(b, msgpack).Decode(v)
 }
 
 // encodeMessage is what memberlist would write. Plain values always encode.
 func encodeMessage(kind byte, body any) []byte {
 	var b []byte
-	if codec.NewEncoderBytes(&b, &codec.MsgpackHandle{}).Encode(body) != nil {
+	if codec.NewEncoderBytes(&b, msgpack).Encode(body) != nil {
 		return nil
 	}
 	return append([]byte{kind}, b...)

@@ -2,9 +2,11 @@ package readers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/act"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -27,4 +29,47 @@ func TestOfWhoIsNoMemberNothingIsKept(t *testing.T) {
 	if len(g.of) != 1 {
 		t.Errorf("the roles of %d peers are kept", len(g.of))
 	}
+}
+
+func TestRolesAreWorkedOutAnewOnlyWhereAnAdmissionMayChangeThem(t *testing.T) {
+	replica := ledger.NewReplica()
+	checks := 0
+	g := NewGiven(replica, func() []string { checks++; return []string{"me"} })
+	defer replica.Observe(g.Hear)()
+	index := uint64(0)
+	decide := func(c ledger.Command) {
+		index++
+		replica.Apply(ledger.Entry{Index: index, Epoch: taskstate.At(1, 1), Stamp: 1, By: "me", Commands: []ledger.Command{c}})
+	}
+	entry := func(peer string) admission.Entry {
+		return admission.Entry{Cluster: "simsimsimsimsims", Peer: peer, Name: peer, Roles: admission.AllRoles(), By: "me"}
+	}
+	admit := func(peer, by string) {
+		c := ledger.Command{Admit: &ledger.Admit{Entry: entry(peer)}}
+		if by != "" {
+			c.Act = &act.Act{By: by, At: 1, Until: 2, N: index, Sig: []byte("signed")}
+		}
+		decide(c)
+	}
+	anew := func(peer string, want bool, given bool) {
+		t.Helper()
+		before := checks
+		roles := g.Roles(peer)
+		if got := checks > before; got != want || slices.Contains(roles, admission.Read) || (len(roles) > 0) != given {
+			t.Errorf("%s has %v, worked out anew: %t, want %t", peer, roles, got, want)
+		}
+	}
+	decide(ledger.Command{Found: &ledger.Found{Cluster: "simsimsimsimsims", Generation: 1, Founder: entry("me")}})
+	admit("a", "") // by the word of the coordinator alone
+	admit("b", "a")
+	anew("b", true, false)
+	admit("newcomer", "me")
+	anew("b", false, false)
+	anew("newcomer", true, true)
+	admit("a", "me") // now somebody says so, and b has its roles from a
+	anew("b", true, true)
+	anew("newcomer", true, true)
+	admit("newcomer", "b")
+	anew("b", false, true)
+	anew("newcomer", true, true)
 }
