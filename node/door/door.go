@@ -39,7 +39,6 @@ type Config struct {
 	Listen Listen
 	Now    func() time.Time
 	Log    *slog.Logger
-	API    http.Handler // what is asked is handed to it, with its caller; set before Run
 }
 
 // Door is open or shut. It implements api.DoorBackend.
@@ -48,6 +47,7 @@ type Door struct {
 	tokens *tokens
 	ask    chan chan<- opened // has the page's door opened
 	fewer  wake.Signal        // a token ended
+	api    http.Handler
 
 	mu    sync.Mutex
 	codes map[string]code // by hash
@@ -78,8 +78,8 @@ func New(cfg Config) (*Door, error) {
 	return &Door{cfg: cfg, tokens: t, ask: make(chan chan<- opened), fewer: wake.New(), codes: map[string]code{}}, nil
 }
 
-// SetAPI says what answers; it is called before Run.
-func (d *Door) SetAPI(h http.Handler) { d.cfg.API = h }
+// SetAPI says what answers those who are let in; it is called before Run.
+func (d *Door) SetAPI(h http.Handler) { d.api = h }
 
 // tls is the certificate, nil if there is none; and why it cannot be listened like this.
 func (l Listen) tls() (*tls.Config, error) {
@@ -107,6 +107,7 @@ func (l Listen) tls() (*tls.Config, error) {
 func (d *Door) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	fixed := ""
 	if d.cfg.Listen.Addr != "" {
 		conf, err := d.cfg.Listen.tls()
 		if err != nil {
@@ -118,17 +119,18 @@ func (d *Door) Run(ctx context.Context) error {
 		}
 		stop := d.serve(ctx, &wg, l, conf)
 		defer stop()
+		if conf == nil { // on this machine
+			fixed = urlOf(l, conf)
+		}
 	}
-	return d.runWeb(ctx, &wg)
+	return d.runWeb(ctx, &wg, fixed)
 }
 
 // runWeb opens the page's door when that is asked for, or a browser's token lives from before, and
-// shuts it when none does any more.
-func (d *Door) runWeb(ctx context.Context, wg *sync.WaitGroup) error {
-	var (
-		url  string
-		stop = func() {}
-	)
+// shuts it when none does any more. Where the door is open on this machine anyway (fixed), the page
+// is there.
+func (d *Door) runWeb(ctx context.Context, wg *sync.WaitGroup, fixed string) error {
+	url, stop := fixed, func() {}
 	defer func() { stop() }()
 	open := func() error {
 		if url != "" {
@@ -141,7 +143,7 @@ func (d *Door) runWeb(ctx context.Context, wg *sync.WaitGroup) error {
 		if err != nil {
 			return api.Errorf(api.Failed, "cannot listen on 127.0.0.1: %v", err)
 		}
-		url, stop = "http://"+l.Addr().String()+"/", d.serve(ctx, wg, l, nil)
+		url, stop = urlOf(l, nil), d.serve(ctx, wg, l, nil)
 		return nil
 	}
 	if d.wanted() {
@@ -163,9 +165,9 @@ func (d *Door) runWeb(ctx context.Context, wg *sync.WaitGroup) error {
 		case <-look:
 		case <-d.fewer:
 		}
-		if url != "" && !d.wanted() {
+		if url != fixed && !d.wanted() {
 			stop()
-			url, stop = "", func() {}
+			url, stop = fixed, func() {}
 		}
 	}
 }
@@ -191,10 +193,7 @@ func (d *Door) forget() {
 
 // serve serves a listener until ctx ends or stop is called, which waits.
 func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, conf *tls.Config) (stop func()) {
-	url := "http://" + l.Addr().String() + "/"
-	if conf != nil {
-		url = "https://" + l.Addr().String() + "/"
-	}
+	url := urlOf(l, conf)
 	ctx, cancel := context.WithCancel(ctx)
 	s := &http.Server{
 		Handler: d.handler(hosts(l.Addr(), conf), conf != nil), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, TLSConfig: conf,
@@ -226,6 +225,13 @@ func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, co
 		s.Close()
 		<-served
 	}
+}
+
+func urlOf(l net.Listener, conf *tls.Config) string {
+	if conf != nil {
+		return "https://" + l.Addr().String() + "/"
+	}
+	return "http://" + l.Addr().String() + "/"
 }
 
 func (d *Door) note(url string, open bool) {

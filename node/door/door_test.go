@@ -337,6 +337,16 @@ func TestALinkLetsOneBrowserInOnceAndTheDoorIsShutWhenItsTokenEnds(t *testing.T)
 	}
 }
 
+func TestWhereTheDoorIsOpenAnywayThePageIsThere(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	if l, err := p.OpenWeb(t.Context(), api.TokenRequest{Scope: api.ReadScope, Expires: 60}); err != nil || l.URL != url {
+		t.Errorf("%v %v, the door is at %s", l, err, url)
+	}
+	if a, err := p.AccessTokens(t.Context()); err != nil || len(a.Open) != 1 {
+		t.Errorf("%v %v", a, err)
+	}
+}
+
 func TestTokensAreKeptAsHashesAndEnd(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	path := filepath.Join(t.TempDir(), "tokens")

@@ -31,7 +31,7 @@ type handler struct {
 }
 
 func (d *Door) handler(hosts []string, tls bool) http.Handler {
-	return &handler{door: d, hosts: hosts, tls: tls, page: web.Handler(), api: d.cfg.API, cross: http.NewCrossOriginProtection()}
+	return &handler{door: d, hosts: hosts, tls: tls, page: web.Handler(), api: d.api, cross: http.NewCrossOriginProtection()}
 }
 
 // ServeHTTP lets in what is asked under the door's own name, from no other page, in a type that no

@@ -64,11 +64,10 @@ export async function lines(path, each, signal) {
   }
 }
 
-// live is what is known now. Whoever shows it is told of changes; while the tab is hidden, or
-// something else streams, nothing is asked.
-const maxEvents = 500;
+// live is what is known now. Whoever shows it is told of changes; while the tab is hidden nothing is
+// asked.
 export const live = {
-  status: null, peers: null, jobs: null, events: [], error: null, asOf: null,
+  status: null, peers: null, jobs: null, story: [], error: null, asOf: null,
   watchers: new Set(), jobWatchers: new Set(), held: 0, resume: "", abort: null, dirty: true,
 
   tell() { for (const f of this.watchers) f(); },
@@ -81,11 +80,13 @@ export const live = {
   },
 
   async refresh() {
-    if (document.hidden || !token.get() || this.busy) return;
+    if (document.hidden || !token.get() || this.busy || this.error?.status === 401) return;
     this.busy = true;
     this.dirty = false;
     try {
-      [this.status, this.peers, this.jobs] = await Promise.all([get("/v1/status"), get("/v1/peers"), get("/v1/jobs")]);
+      const [status, peers, jobs, story] = await Promise.all([get("/v1/status"), get("/v1/peers"), get("/v1/jobs"), get("/v1/story?limit=400")]);
+      const ends = jobs.jobs.filter((j) => j.ended).map((j) => ({ time: j.ended, kind: "job", state: j.state, job: j.id, text: `${j.name}: ${{ complete: "complete", shutdown: "was stopped" }[j.state] || j.state}` }));
+      Object.assign(this, { status, peers, jobs, story: [...story.story, ...ends].sort((a, b) => (a.time < b.time ? 1 : -1)) });
       this.asOf = new Date(this.status.as_of);
       this.error = null;
     } catch (e) {
@@ -97,15 +98,9 @@ export const live = {
 
   event(e) {
     if (e.token) this.resume = e.token;
-    if (["bookmark", "end", "synced", "snapshot"].includes(e.kind)) {
-      if (e.kind === "snapshot" && !e.token) this.events = [];
-      return;
-    }
+    if (["bookmark", "end", "synced", "snapshot"].includes(e.kind)) return;
     this.dirty = true;
     if (e.job) for (const f of this.jobWatchers) f(e.job);
-    if (e.kind === "task") return;
-    this.events.push(e);
-    if (this.events.length > maxEvents) this.events.splice(0, this.events.length - maxEvents);
   },
 
   async run() {
@@ -115,8 +110,10 @@ export const live = {
         await lines("/v1/watch?since=" + encodeURIComponent(this.resume), (e) => this.event(e), abort.signal);
       } catch (e) {
         if (abort.signal.aborted) return;
-        this.resume = "";
+        this.resume = ""; // what was missed meanwhile is asked for
         this.error = e;
+        this.dirty = true;
+        for (const f of this.jobWatchers) f();
         this.tell();
         if (e.status === 401) return;
       }

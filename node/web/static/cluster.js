@@ -35,10 +35,10 @@ export function Cluster({ text, now }) {
 
 const use = (p) => (p.cpus ? Math.min(1, p.cpus_running / p.cpus) : 0);
 const what = (p) => [p.coordinator ? "★ coordinator" : p.voter ? "voter" : "", p.self ? "this peer" : "", p.availability !== "active" ? { pause: "paused", drain: "drained" }[p.availability] || p.availability : ""].filter(Boolean).join(" · ");
-const load = (p) => (w.here(p) ? `${w.num(p.cpus_running)} of ${w.num(p.cpus)} cpus · ${w.many(p.tasks, "task")}` : `${p.standing} for ${w.span(p.age)}`);
+const load = (p) => (w.here(p) ? `${w.num(p.cpus_running)} of ${w.num(p.cpus)} cpus · ${w.many(p.tasks, "task")}` : `${p.standing} for ${w.span(Math.ceil(p.age))}`);
 
 function Circles({ peers }) {
-  const n = peers.length, W = 600, H = n <= 2 ? 190 : n === 3 ? 330 : n <= 6 ? 400 : 480, r = n <= 8 ? 31 : 20, top = r + 14;
+  const n = peers.length, W = innerWidth < 560 ? 330 : 600, H = n <= 2 ? 190 : n === 3 ? 330 : n <= 6 ? 400 : 480, r = n <= 8 ? 31 : 20, top = r + 14;
   const at = new Map(peers.map((p, i) => {
     const a = n === 2 ? Math.PI * (1 - i) : (i / n) * 2 * Math.PI - Math.PI / 2;
     return [p.id, n === 1 ? [W / 2, 70] : [W / 2 + Math.cos(a) * W * 0.33, n === 2 ? 70 : top + (Math.sin(a) + 1) * ((H - top - 92) / (n === 3 ? 1.5 : 2))]];
@@ -52,7 +52,7 @@ function Circles({ peers }) {
     ${peers.map((p) => {
       const [x, y] = at.get(p.id), c = 2 * Math.PI * r, gone = !w.here(p);
       const ring = gone ? (p.standing === "stopped" ? "var(--stop)" : "var(--bad)") : "var(--run)";
-      return html`<a key=${p.id} href=${"#/peer/" + p.id} aria-label=${`${p.name}: ${[what(p), load(p)].filter(Boolean).join(", ")}`}>
+      return html`<a key=${p.id} href=${"#/peer/" + p.id}>
         ${gone && html`<circle cx=${x} cy=${y} r=${r + 7} fill="none" stroke=${ring} stroke-width="2" stroke-dasharray="2 3" />`}
         <circle class="face" cx=${x} cy=${y} r=${r} fill="var(--panel)" stroke="var(--wait)" stroke-width="5" />
         <circle cx=${x} cy=${y} r=${r} fill="none" stroke=${ring} stroke-width="5" stroke-dasharray=${`${(gone ? 1 : use(p)) * c} ${c}`} transform=${`rotate(-90 ${x} ${y})`} />

@@ -1,5 +1,5 @@
 // One job: where each task is, where and when they ran, what failed, what they print.
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { get, lines, live, post, seg } from "./api.js";
 import { Heat, Lanes } from "./draw.js";
 import { Bar, Do, Legend, Says, State, Table, useAsked } from "./parts.js";
@@ -21,11 +21,12 @@ export function Job({ id, text, now }) {
   const grid = useAsked(base && base + "/grid?cells=4000", id).value, line = useAsked(base && base + "/timeline?px=1200", id).value;
   const failures = useAsked(base && base + "/failures", id).value;
   const ended = useAsked(base && base + "/tasks?sort=-took&limit=10", id).value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const k = (e) => { if (e.detail === "l" && j) setLog((v) => (v === null ? "" : null)); };
     addEventListener("covey-key", k);
     return () => removeEventListener("covey-key", k);
   }, [j?.id]);
+  useEffect(() => { if (j && j.id !== id) location.replace("#/job/" + j.id); }, [j?.id]); // `last`, or a name
   if (!j) return html`<${Says}>${job.error ? html`<strong class="bad">${job.error.message}</strong>` : "…"}<//>`;
   const n = w.parts(j), slow = (ended?.tasks || []).filter((t) => t.took > 0);
   return html`<${Says}>${sentence(j, now)}<//>

@@ -10,7 +10,7 @@ export function Jobs({ text, now }) {
   const word = find.toLowerCase();
   const found = jobs.jobs.filter((j) => (!only || (only === "now" ? !j.ended : j.state === only)) && (!word || [j.name, j.id, j.waiting || ""].some((s) => s.toLowerCase().includes(word))));
   const n = (s) => jobs.jobs.filter((j) => j.state === s).length;
-  return html`<${Says}>${jobs.jobs.length ? html`${n("running") ? html`<strong class="run">${w.many(n("running"), "job runs", "jobs run")}</strong>` : "No job runs"}, ${w.num(n("pending") + n("held"))} wait, ${w.num(n("complete"))} are complete${n("failed") ? html`, <strong class="bad">${w.num(n("failed"))} failed</strong>` : ""}.` : "Nobody has submitted a job yet."}<//>
+  return html`<${Says}>${jobs.jobs.length ? html`${n("running") ? html`<strong class="run">${w.many(n("running"), "job runs", "jobs run")}</strong>` : "No job runs"}, ${w.many(n("pending") + n("held"), "waits", "wait")}, ${w.many(n("complete"), "is complete", "are complete")}${n("failed") ? html`, <strong class="bad">${w.num(n("failed"))} failed</strong>` : ""}.` : "Nobody has submitted a job yet."}<//>
     <div class="tools"><input type="search" id="find" placeholder="name, id or reason" aria-label="Find jobs" value=${find} onInput=${(e) => setFind(e.target.value)} />
       <select aria-label="Which jobs" value=${only} onChange=${(e) => setOnly(e.target.value)}><option value="">all</option><option value="now">not over</option>${["running", "pending", "failed", "complete", "shutdown"].map((s) => html`<option>${s}</option>`)}</select>
       <span class="dim">${found.length > most ? `the newest ${most} of ${found.length}` : w.many(found.length, "job")}</span></div>

@@ -28,7 +28,7 @@ export function useAsked(path, job) {
       }
       busy = false;
     };
-    const changed = (id) => { if (!job || id === job) dirty = true; };
+    const changed = (id) => { if (!job || !id || id === job) dirty = true; };
     live.jobWatchers.add(changed);
     const t = setInterval(() => { if (live.held) dirty = true; ask(); }, 1000);
     ask();
@@ -54,10 +54,11 @@ export function JobRow({ job, now }) {
     <div class="sub">${w.mark(job.state)} ${w.when(job, now)}${why ? html` · <span class="warn">${why}</span>` : ""}</div></a></li>`;
 }
 
-// Table is the text of a picture, or a list. Each column is [head, of a row, class].
+// Table is the text of a picture, or a list. Each column is [head, of a row, class]; without heads
+// the first names its row.
 export function Table({ label, columns, rows }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table>
-    <thead><tr>${columns.map(([head, , c]) => html`<th class=${c || ""} scope="col">${head}</th>`)}</tr></thead>
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}><table>
+    ${columns.some(([head]) => head) && html`<thead><tr>${columns.map(([head, , c]) => html`<th class=${c || ""} scope="col">${head}</th>`)}</tr></thead>`}
     <tbody>${rows.map((r) => html`<tr key=${r.id || r.task}>${columns.map(([, f, c]) => html`<td class=${c || ""}>${f(r)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 

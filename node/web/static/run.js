@@ -18,8 +18,11 @@ export function Run({ id }) {
   useEffect(() => {
     sessionStorage.setItem(key, file);
     const abort = new AbortController();
-    const t = setTimeout(() => post("/v1/jobs?dry_run=1", file, "application/yaml", abort.signal).then((p) => { setPlan(p); setError(null); }, (e) => { if (!abort.signal.aborted) setError(e); }), 250);
-    return () => { clearTimeout(t); abort.abort(); };
+    const ask = () => {
+      if (!document.hidden) post("/v1/jobs?dry_run=1", file, "application/yaml", abort.signal).then((p) => { setPlan(p); setError(null); }, (e) => { if (!abort.signal.aborted) setError(e); });
+    };
+    const soon = setTimeout(ask, 250), later = setInterval(ask, 5000); // where it would go changes by itself, too
+    return () => { clearTimeout(soon); clearInterval(later); abort.abort(); };
   }, [file]);
   const submit = () => post("/v1/jobs", file, "application/yaml").then((v) => { location.hash = "#/job/" + v.id; return v; });
   const faults = error && error.message.split("\n").map((m) => m.match(/^[^:]*:(\d+):(\d+): (.*)$/) || [0, 0, 0, m]);
@@ -32,7 +35,7 @@ export function Run({ id }) {
     <div class="grid"><section aria-label="Job file"><h2><label for="file">Job file</label> <span>${w.many(file.split("\n").length, "line")}</span></h2>
       <textarea id="file" ref=${box} spellcheck=${false} autocomplete="off" value=${file} onInput=${(e) => setFile(e.target.value)}
         onKeyDown=${(e) => { if ((e.ctrlKey || e.metaKey) && e.key === "Enter" && !error) submit().catch((x) => tell(x.message)); }} />
-      ${faults && html`<ul class="errors" role="alert">${faults.map(([, l, c, m]) => html`<li>${l ? html`<button class="small" onClick=${() => goto(+l, +c)}>line ${l}, ${c}</button> ` : ""}${m}</li>`)}</ul>`}
+      ${faults && html`<div role="alert"><ul class="errors">${faults.map(([, l, c, m]) => html`<li>${l ? html`<button class="small" onClick=${() => goto(+l, +c)}>line ${l}, ${c}</button> ` : ""}${m}</li>`)}</ul></div>`}
       <div class="tools" style=${{ margin: "14px 0 0" }}><${Do} id="submit" name=${plan?.update ? "Update" : "Run"} act=${async () => { if (error) throw error; return submit(); }} done=${(v) => (v.held ? v.note || "held until somebody decides" : `submitted as ${w.short(v.id)}`)} /><span class="dim"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span></div></section>
     <section aria-label="What would happen"><h2>What would happen</h2>${plan && html`<${Plan} p=${plan} stale=${!!error} />`}
       <p class="sub" style=${{ marginTop: "16px" }}>The same as a command: <span class="mono">peer submit ${plan?.update ? "--wait " : ""}job.yaml</span></p></section></div>`;

@@ -1,7 +1,6 @@
 // What happened, with a line at when its reader looked last.
 import { html } from "./preact.js";
 import { Says, useLive } from "./parts.js";
-import { live } from "./api.js";
 import * as w from "./words.js";
 
 const key = "covey looked";
@@ -9,30 +8,21 @@ const key = "covey looked";
 export const last = Number(localStorage.getItem(key)) || 0;
 export const looked = () => { if (!document.hidden) localStorage.setItem(key, String(Date.now())); };
 
-// known is what happened: what was told since this page was opened, and before that the jobs.
-function known({ events, jobs }) {
-  const told = new Set(events.map((e) => e.job + e.state));
-  const before = (jobs?.jobs || []).map((j) => ({ kind: "job", job: j.id, state: j.state, time: j.ended || j.submitted, seq: j.id })).filter((e) => !told.has(e.job + e.state));
-  return [...events, ...before];
-}
-
 export function StoryList({ most }) {
-  const { peers, jobs } = useLive();
-  const all = known(live).sort((a, b) => new Date(b.time) - new Date(a.time)).slice(0, most);
+  const all = useLive().story.slice(0, most);
   if (!all.length) return html`<p class="dim">Nothing that this peer remembers.</p>`;
-  const from = last && all.findIndex((e) => new Date(e.time) < last);
+  const from = last ? all.findIndex((e) => new Date(e.time) < last) : -1;
   return html`<ul class="story">${all.map((e, i) => html`
     ${from > 0 && i === from && html`<li class="since" key="since">older than your last look, ${w.day(last)}</li>`}
-    <li key=${e.token || e.seq + e.kind + i}><time datetime=${e.time} title=${new Date(e.time).toLocaleString()}>${w.since(e.time, Date.now()) > 72000 ? w.day(e.time).slice(0, 9) : w.clock(e.time)}</time>
-      <i class="dot" style=${{ background: `var(--${w.eventKind(e)})` }} /><span>${e.job ? html`<a href=${"#/job/" + e.job}>${w.event(e, peers?.peers, jobs?.jobs)}</a>` : w.event(e, peers?.peers, jobs?.jobs)}</span></li>`)}</ul>`;
+    <li key=${e.time + e.text}><time datetime=${e.time} title=${new Date(e.time).toLocaleString()}>${w.since(e.time, Date.now()) > 72000 ? w.day(e.time).slice(0, 9) : w.clock(e.time)}</time>
+      <i class="dot" style=${{ background: `var(--${w.eventKind(e)})` }} /><span>${e.job ? html`<a href=${"#/job/" + e.job}>${e.text}</a>` : e.text}</span></li>`)}</ul>`;
 }
 
 export function Story() {
-  useLive();
-  const fresh = last ? known(live).filter((e) => new Date(e.time) > last) : [];
-  const bad = fresh.filter((e) => e.kind === "job" && e.state === "failed").length, over = fresh.filter((e) => e.kind === "job" && e.state === "complete").length;
-  const dead = fresh.filter((e) => e.kind === "peer" && w.eventKind(e) === "bad").length, led = fresh.filter((e) => e.kind === "coordinator").length;
-  const said = [over && w.many(over, "job was completed", "jobs were completed"), bad && w.many(bad, "job failed", "jobs failed"), dead && w.many(dead, "peer was lost", "peers were lost"), led && w.many(led, "coordinator was elected", "coordinators were elected")].filter(Boolean);
+  const fresh = useLive().story.filter((e) => new Date(e.time) > last);
+  const n = (k, ...states) => fresh.filter((e) => e.kind === k && states.includes(e.state)).length;
+  const said = [[n("job", "complete"), "job was completed", "jobs were completed"], [n("job", "failed"), "job failed", "jobs failed"], [n("peer", "dead"), "peer was lost", "peers were lost"], [n("coordinator", "elected"), "coordinator was elected", "coordinators were elected"]]
+    .filter(([k]) => k).map((x) => w.many(...x));
   return html`<${Says}>${!last ? "You have not looked here before: this is what the peer remembers." : said.length ? `Since you looked last (${w.day(last)}): ${said.join(", ")}.` : `Nothing of note since you looked last (${w.day(last)}).`}<//>
     <section aria-label="Story"><${StoryList} most=${400} /></section>`;
 }

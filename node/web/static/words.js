@@ -15,6 +15,7 @@ export function span(s) {
 export const rtt = (s) => (s < 0.001 ? "< 1 ms" : `${Math.round(s * 1000)} ms`);
 export const since = (t, now) => Math.max(0, (now - new Date(t)) / 1000);
 const two = (n) => String(n).padStart(2, "0");
+export const ago = (t, now) => { const s = Math.round(since(t, now)); return s < 2 ? "just now" : `${span(s)} ago`; };
 export const clock = (t) => { const d = new Date(t); return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`; };
 export const day = (t) => new Date(t).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
 export function size(b) {
@@ -48,16 +49,10 @@ export function progress(job) {
 }
 
 export function when(job, now) {
-  const t = new Date(job.submitted);
-  if (job.ended) return `${job.state} after ${span(since(job.submitted, new Date(job.ended)))} · ${span(since(job.ended, now))} ago`;
-  return `${job.state} · ${span(since(t, now))} ago`;
+  if (job.ended) return `${job.state} after ${span(since(job.submitted, new Date(job.ended)))} · ${ago(job.ended, now)}`;
+  return `${job.state} · ${ago(job.submitted, now)}`;
 }
 
-export function event(e, peers, jobs) {
-  const peer = (id) => peers?.find((p) => p.id === id)?.name || short(id);
-  const job = (id) => jobs?.find((j) => j.id === id)?.name || short(id);
-  if (e.kind === "coordinator") return e.peer ? `${peer(e.peer)} was elected coordinator` : "there is no coordinator in sight";
-  if (e.kind === "peer") return `${peer(e.peer)} is ${e.state}` + (e.message ? `: ${e.message}` : "");
-  return `${job(e.job)}: ${e.state}` + (e.message && e.message !== job(e.job) ? `, ${e.message}` : "");
-}
-export const eventKind = (e) => (e.kind === "job" ? kind(e.state) : e.kind === "peer" ? ({ alive: "ok", ready: "ok", left: "stop", stopped: "stop", suspect: "run" }[e.state] || "bad") : "ok");
+// eventKind is the colour of what happened.
+const tones = { dead: "bad", failed: "bad", paused: "stop", drained: "stop", left: "stop", removed: "stop", labelled: "queue", superseded: "stop", shutdown: "stop", updated: "run", "rolling-back": "bad", "rolled-back": "bad", "rollback-paused": "bad" };
+export const eventKind = (e) => tones[e.state] || "ok";
