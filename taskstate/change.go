@@ -75,6 +75,8 @@ func aspects() []aspect {
 		{"secrets", true, false, secretsPart, showSecrets},
 		{"outputs", true, false, func(j *Job) Job { return Job{Outputs: j.outputs()} }, showOutputs},
 		{"isolate", true, false, func(j *Job) Job { return Job{Isolate: j.isolate()} }, func(j *Job) string { return j.isolate() }},
+		{"net", true, false, func(j *Job) Job { return Job{Net: j.Net} }, func(j *Job) string { return j.Net }},
+		{"limits", true, false, func(j *Job) Job { return Job{Limits: j.Limits} }, func(j *Job) string { return text(j.Limits) }},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
 		// The rest says when and where tasks start and what follows their end. What runs is as good
 		// as before; tasks that the new words would not have put where they are, the coordinator

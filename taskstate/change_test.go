@@ -56,6 +56,8 @@ func fieldCases() map[string]fieldCase {
 		"Inputs":  {func(j *taskstate.Job) { j.Inputs = []taskstate.Input{{Name: "in", Ref: "b3:00/"}} }, "inputs", "null", `[{"name":"in","ref":"b3:00/"}]`, true, true},
 		"Outputs": {func(j *taskstate.Job) { j.Outputs = &taskstate.Outputs{Globs: []string{"*.png"}} }, "outputs", "", "[*.png], keep 2", true, true},
 		"Isolate": {func(j *taskstate.Job) { j.Isolate = taskstate.IsolateFS }, "isolate", "none", "fs", true, true},
+		"Net":     {func(j *taskstate.Job) { j.Net = taskstate.NetNone }, "net", "", "none", true, true},
+		"Limits":  {func(j *taskstate.Job) { j.Limits = map[string]int64{"files": 64, "core": 0} }, "limits", "null", `{"core":0,"files":64}`, true, true},
 		"Timeout": {func(j *taskstate.Job) { j.Timeout = 5_400_000 }, "timeout", "", "1h30m", true, true},
 
 		"Name":        {func(j *taskstate.Job) { j.Name = "shop" }, "name", "web", "shop", false, true},

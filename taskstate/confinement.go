@@ -16,8 +16,8 @@ type Confinement struct {
 
 // Limit bounds something for each process of a task.
 type Limit struct {
-	Of  string
-	Max int64
+	Of  string `cbor:"1,keyasint"`
+	Max int64  `cbor:"2,keyasint"`
 }
 
 // What Limit.Of can say.
@@ -27,6 +27,9 @@ const (
 	LimitCore      = "core"      // bytes of what is left of one that crashed
 	LimitFileSize  = "file_size" // bytes of a file it writes
 )
+
+// LeastFiles is how many files a process can be limited to: what it is started with, and one more.
+const LeastFiles = 4
 
 // What Confinement.As can say.
 const (

@@ -36,6 +36,8 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 	"resources.disk":            {"disk", ""},
 	"resources.gpus":            {"gpus", "any other name: resource"},
 	"isolate":                   {"isolate", ""},
+	"net":                       {"net", ""},
+	"limits":                    {"limit", ""},
 	"max_output":                {"max-output", ""},
 	"outputs.globs":             {"out", ""},
 	"outputs.missing":           {"", "who expects that there is nothing writes a file"},

@@ -21,7 +21,8 @@ type policyFlags struct {
 
 	resources      []string
 	strategy, over string
-	isolate        string
+	isolate, net   string
+	limits         []string
 	maxPerPeer     int
 }
 
@@ -31,6 +32,8 @@ func (f *policyFlags) register(fl *pflag.FlagSet) {
 	fl.IntVar(&f.gpus, "gpus", 0, "`N` GPUs to reserve per task, of those a peer offers")
 	fl.StringArrayVar(&f.resources, "resource", nil, "`NAME=N` of what peers offer by a name, see peer up --offer (repeatable)")
 	fl.StringVar(&f.isolate, "isolate", "", "at least `LEVEL`: fs keeps it to its own folder and the system's files, strong has it see itself only and gives it no network; none")
+	fl.StringVar(&f.net, "net", "", "`none`: the task has no network; any: also where --isolate strong takes it away, if its peer's owner lets it")
+	fl.StringArrayVar(&f.limits, "limit", nil, "`NAME=N` that each of its processes may have: files, processes, core, file_size (repeatable)")
 	fl.StringVar(&f.strategy, "strategy", "", "which peers first: `spread` (the emptiest), binpack (the fullest), random")
 	fl.StringVar(&f.over, "over", "", "spread evenly over the values of `KEY` first, as in peer.label.zone")
 	fl.IntVar(&f.maxPerPeer, "max-per-peer", 0, "at most `N` of its tasks on a peer at once")
@@ -53,7 +56,12 @@ func (f *policyFlags) before(j *taskstate.Job) (err error) {
 	if j.Resources.Others, err = f.others(); err != nil {
 		return err
 	}
-	j.Isolate = f.isolate
+	j.Isolate, j.Net = f.isolate, f.net
+	for _, s := range f.limits {
+		if err := jobfile.Limit(j, s); err != nil {
+			return api.Errorf(api.Usage, "--limit: %v", err)
+		}
+	}
 	j.Strategy, j.Over, j.MaxPerPeer = taskstate.Strategy(f.strategy), f.over, f.maxPerPeer
 	j.Constraints, j.MaxFails = f.constraints, f.maxFails
 	for _, word := range f.after {

@@ -51,6 +51,8 @@ func keyCases() map[string]keyCase {
 		"outputs.missing":  {"outputs: {globs: [a], missing: ok}", "outputs: {globs: [a], missing: warn}", true, "outputs"},
 		"keep":             {"outputs: [a]", "outputs: [a]\nkeep: 3", true, "outputs"},
 		"isolate":          {"isolate: none", "isolate: fs", true, ""},
+		"net":              {"net: any", "net: none", true, ""},
+		"limits":           {"limits: {files: 64}", "limits: {files: 32}", true, ""},
 		"keep_logs":        {"keep_logs: 2", "keep_logs: 3", false, ""},
 		"timeout":          {"timeout: 1h", "timeout: 2h", true, ""},
 

@@ -37,6 +37,8 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"isolate", func(n ast.Node, p string) {
 			j.Isolate = oneWord(r, n, p, taskstate.IsolateNone, taskstate.IsolateFS, taskstate.IsolateStrong)
 		}},
+		{"net", func(n ast.Node, p string) { j.Net = oneWord(r, n, p, taskstate.NetNone, taskstate.NetAny) }},
+		{"limits", func(n ast.Node, p string) { j.Limits = r.limits(n, p) }},
 		{"max_output", func(n ast.Node, p string) { j.MaxOutput = quantity(r, n, p, ParseOutput) }},
 		{"inputs", func(n ast.Node, p string) { r.inputs(n, p, j) }},
 		{"secrets", func(n ast.Node, p string) { r.secrets(n, p) }},

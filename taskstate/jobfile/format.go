@@ -41,6 +41,10 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	if j.Isolate != "" {
 		w.line(0, "isolate", j.Isolate)
 	}
+	if j.Net != "" {
+		w.line(0, "net", j.Net)
+	}
+	w.limits(j)
 	w.list(0, "constraints", j.Constraints)
 	w.placement(j)
 	w.number(0, "parallel", j.Parallel)

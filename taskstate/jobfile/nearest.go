@@ -15,9 +15,9 @@ func homes() map[string]string {
 		"over": "under placement", "gpus": "under resources", "condition": "under restart", "attempts": "under restart", "window": "under restart",
 		"delay": "under restart or update", "parallelism": "under update", "monitor": "under update", "max_failure_ratio": "under update",
 		"on_failure": "under update", "order": "under update", "cron": "under schedule", "zone": "under schedule", "overlap": "under schedule",
-		"globs": "under outputs", "missing": "under outputs", "file": "under secrets.NAME",
+		"processes": "under limits", "core": "under limits", "file_size": "under limits", "globs": "under outputs", "missing": "under outputs", "file": "under secrets.NAME",
 	}
-	for _, k := range []string{"name", "type", "count", "array", "each", "each_line", "run", "resources", "isolate", "timeout", "parallel", "unreachable", "placement", "matrix", "constraints", "restart", "max_fails", "outputs", "secrets", "keep", "keep_logs", "update", "after", "schedule", "priority"} {
+	for _, k := range []string{"name", "type", "count", "array", "each", "each_line", "run", "resources", "isolate", "net", "limits", "timeout", "parallel", "unreachable", "placement", "matrix", "constraints", "restart", "max_fails", "outputs", "secrets", "keep", "keep_logs", "update", "after", "schedule", "priority"} {
 		m[k] = "at the top"
 	}
 	return m

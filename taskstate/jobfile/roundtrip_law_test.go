@@ -147,6 +147,18 @@ func (w *written) isolates(t *rapid.T) {
 		w.job.Isolate = l
 		w.says("isolate", l)
 	}
+	if n := rapid.SampledFrom([]string{"", taskstate.NetNone, taskstate.NetAny}).Draw(t, "net"); n != "" {
+		w.job.Net = n
+		w.says("net", n)
+	}
+	if files := rapid.Int64Range(3, 50).Draw(t, "files"); files > 3 {
+		w.job.Limits = map[string]int64{taskstate.LimitFiles: files}
+		w.says("limits.files", files)
+		if core := rapid.Int64Range(0, 9).Draw(t, "core"); core < 9 {
+			w.job.Limits[taskstate.LimitCore] = core << 10
+			w.says("limits.core", fmt.Sprintf("%dKiB", core))
+		}
+	}
 }
 
 // saves says which files are kept, or how often what tasks print is.

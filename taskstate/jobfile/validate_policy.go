@@ -77,6 +77,8 @@ func (ps *checks) placing(j *taskstate.Job) {
 		ps.bad("resources", "%v", err)
 	}
 	ps.oneOf("isolate", j.Isolate, "", taskstate.IsolateNone, taskstate.IsolateFS, taskstate.IsolateStrong)
+	ps.oneOf("net", j.Net, "", taskstate.NetNone, taskstate.NetAny)
+	ps.limits(j)
 	ps.oneOf("placement.strategy", string(j.Strategy), "", string(taskstate.Spread), string(taskstate.Binpack), string(taskstate.Random))
 	if j.Over != "" && j.Strategy != taskstate.Spread && j.Strategy != "" {
 		ps.bad("placement.over", "only spread goes over the values of a key; the strategy is %s", clip(string(j.Strategy)))

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type Rule struct {
 	Isolate string            `cbor:"5,keyasint,omitempty"`
 	Limits  Limits            `cbor:"6,keyasint,omitzero"`
 	Require []string          `cbor:"7,keyasint,omitempty"`
-	Each    []taskstate.Limit `cbor:"-"` // of each process
+	Each    []taskstate.Limit `cbor:"8,keyasint,omitempty"` // of each process
 	Read    []string          `cbor:"-"`
 	Without []string          `cbor:"-"`
 	Line    int               `cbor:"-"` // of the file
@@ -74,13 +75,15 @@ type Claim struct {
 	Roles     []admission.Role // of By, as far as people gave them
 	Run       *taskstate.Run
 	Resources taskstate.Resources // of one task
-	Isolate   string              // what the job asks for
+	Isolate   string              // what the job asks for, and the next two
+	Net       string
+	Limits    map[string]int64
 }
 
 // ClaimOf is what a job says of itself: who signed it, or, of one that nobody signed, who is said
 // to have submitted it. Whether the signature is right is for others to look at.
 func ClaimOf(j *taskstate.Job) Claim {
-	return Claim{By: j.OrderedBy(), Signed: j.Order != nil, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate}
+	return Claim{By: j.OrderedBy(), Signed: j.Order != nil, Run: &j.Run, Resources: j.Resources, Isolate: j.Isolate, Net: j.Net, Limits: j.Limits}
 }
 
 // Load is what tasks of the key that asks hold on the machine already.
@@ -128,7 +131,7 @@ func (p Policy) Digest() Policy {
 			d.Cut = true
 			break
 		}
-		r.Read, r.Without, r.Each, r.Line = nil, nil, nil, 0
+		r.Read, r.Without, r.Line = nil, nil, 0
 		d.Rules = append(d.Rules, r)
 	}
 	return d
@@ -149,11 +152,8 @@ func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
 	}
 	r := &p.Rules[at]
 	held := r.confine(c, &p)
-	switch lacks := lacking(held, p.Holds); {
-	case lacks != "" && lacks == c.Isolate:
-		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("its job asks for isolate: %s, which does not hold on this machine", lacks)}
-	case lacks != "":
-		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("%s needs %q, which does not hold on this machine", r.called(at), lacks)}
+	if lacks := lacking(held, p.Holds); lacks != "" {
+		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("%s, which does not hold on this machine", r.asks(at, lacks, c, &p))}
 	}
 	if text, full := r.Limits.refuse(c.Resources, has); text != "" {
 		return none, Reason{Rule: at + 1, Text: r.called(at) + " " + text, Full: full}
@@ -179,6 +179,24 @@ func (r *Rule) called(at int) string {
 		return fmt.Sprintf("rule %d (line %d)", at+1, r.Line)
 	}
 	return fmt.Sprintf("rule %d", at+1)
+}
+
+// asks says who asks for what does not hold: the rule, or else the job.
+func (r *Rule) asks(at int, lacks string, c Claim, p *Policy) string {
+	job := ""
+	switch lacks {
+	case c.Isolate:
+		job = "isolate: " + lacks
+	case taskstate.RequireNet:
+		job = "net: none"
+	case taskstate.HoldsLimits:
+		job = "a limit of its processes"
+	}
+	c.Isolate, c.Net, c.Limits = "", "", nil
+	if job != "" && lacking(r.confine(c, p), p.Holds) != lacks {
+		return "its job asks for " + job
+	}
+	return fmt.Sprintf("%s needs %q", r.called(at), lacks)
 }
 
 // names tells whether the rule is about who asks.
@@ -265,12 +283,9 @@ func (r *Rule) ours(c Claim) bool {
 // confine is what the rule, and the job, hold a task to.
 func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
 	held := taskstate.Confinement{
-		As: cmp.Or(r.As, p.User), Read: r.Read, Net: cmp.Or(r.Net, taskstate.NetAny), Isolate: stronger(r.Isolate, c.Isolate),
-		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time, Limits: r.Each,
+		As: cmp.Or(r.As, p.User), Read: r.Read, Net: r.net(c), Isolate: stronger(r.Isolate, c.Isolate),
+		Require: r.Require, Without: r.Without, MaxTime: r.Limits.Time, Limits: tighter(r.Each, c.Limits),
 		Ours: r.ours(c),
-	}
-	if r.Net == "" && held.Isolate == taskstate.IsolateStrong {
-		held.Net = taskstate.NetNone
 	}
 	if held.As == "" {
 		held.As = taskstate.AsSelf
@@ -279,6 +294,18 @@ func (r *Rule) confine(c Claim, p *Policy) taskstate.Confinement {
 		}
 	}
 	return held
+}
+
+// net is whether a task has a network: not if either says so, nor if strong isolation takes it away
+// and who asks for that does not say that it needs one.
+func (r *Rule) net(c Claim) string {
+	none := func(net, isolate string) bool {
+		return net == taskstate.NetNone || net == "" && isolate == taskstate.IsolateStrong
+	}
+	if none(r.Net, r.Isolate) || c.Net == taskstate.NetNone || r.Net == "" && none(c.Net, c.Isolate) {
+		return taskstate.NetNone
+	}
+	return taskstate.NetAny
 }
 
 // isolations are the words of Confinement.Isolate, each stronger than the one before.
@@ -299,6 +326,24 @@ func stronger(a, b string) string {
 		a = b
 	}
 	return cmp.Or(a, taskstate.IsolateNone)
+}
+
+// tighter is the smaller one of what a rule and a job say of each limit, in one order.
+func tighter(rule []taskstate.Limit, job map[string]int64) []taskstate.Limit {
+	if len(job) == 0 {
+		return rule
+	}
+	least := maps.Clone(job)
+	for _, l := range rule {
+		if v, ok := least[l.Of]; !ok || l.Max < v {
+			least[l.Of] = l.Max
+		}
+	}
+	all := make([]taskstate.Limit, 0, len(least))
+	for _, of := range slices.Sorted(maps.Keys(least)) {
+		all = append(all, taskstate.Limit{Of: of, Max: least[of]})
+	}
+	return all
 }
 
 // lacking is what of a confinement does not hold where so much holds; "" if all does.
@@ -371,7 +416,7 @@ func (p *Policy) Check() error {
 	words := 0
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		words += len(r.From) + len(r.Run.Programs) + len(r.Require)
+		words += len(r.From) + len(r.Run.Programs) + len(r.Require) + len(r.Each)
 		for _, w := range slices.Concat(r.From, r.Run.Programs, r.Require, []string{r.As, r.Net, r.Isolate}) {
 			if len(w) > maxWord {
 				return fmt.Errorf("a word of a rule of its policy has %d bytes, at most %d are allowed", len(w), maxWord)

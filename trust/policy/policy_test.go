@@ -142,15 +142,77 @@ func TestWhatARuleAsksOfTheMachineMustHoldThere(t *testing.T) {
 	}
 }
 
-func TestAStronglyIsolatedTaskHasANetworkOnlyWhereItsRuleNamesOne(t *testing.T) {
-	ask := claim(mine, process("true"))
-	ask.Isolate = taskstate.IsolateStrong
-	for rule, want := range map[string]string{
-		"": taskstate.NetNone, "\n  net: none": taskstate.NetNone, "\n  net: any": taskstate.NetAny, "\n  isolate: fs": taskstate.NetNone,
+func TestAStronglyIsolatedTaskHasANetworkOnlyWhereWhoIsolatesItNamesOne(t *testing.T) {
+	const none, some = taskstate.NetNone, taskstate.NetAny
+	for _, c := range []struct{ rule, isolate, net, want string }{
+		{"", "", "", some},
+		{"", "", none, none},
+		{"net: none", "", some, none},
+		{"net: any", "", none, none},
+		{"", "strong", "", none},
+		{"", "strong", some, some},
+		{"net: none", "strong", some, none},
+		{"net: any", "strong", "", some},
+		{"net: any", "strong", none, none},
+		{"isolate: fs", "strong", some, some},
+		{"isolate: strong", "", "", none},
+		{"isolate: strong", "strong", some, none}, // its owner isolates, and names none
+		{"isolate: strong\n  net: any", "", "", some},
 	} {
+		ask := claim(mine, process("true"))
+		ask.Isolate, ask.Net = c.isolate, c.net
+		rule := ""
+		if c.rule != "" {
+			rule = "\n  " + c.rule
+		}
 		p := read(t, "rules:\n- from: [self]\n  run: any"+rule+"\n").Here([]string{taskstate.IsolateFS, taskstate.IsolateStrong, taskstate.RequireNet})
-		if held, why := Decide(p, ask, Load{}); why.No() || held.Net != want || held.Isolate != taskstate.IsolateStrong {
-			t.Errorf("%q: %+v %+v, expected net %s", rule, held, why, want)
+		if held, why := Decide(p, ask, Load{}); why.No() || held.Net != c.want {
+			t.Errorf("%+v: %+v %+v", c, held, why)
+		}
+	}
+}
+
+func TestOfLimitsOfARuleAndOfAJobTheTighterCount(t *testing.T) {
+	p := read(t, "rules:\n- from: [self]\n  run: any\n  limits: {files: 64, core: 0B}\n").Here([]string{taskstate.HoldsLimits})
+	ask := claim(mine, process("true"))
+	ask.Limits = map[string]int64{taskstate.LimitFiles: 128, taskstate.LimitCore: 5, taskstate.LimitFileSize: 7}
+	held, why := Decide(p, ask, Load{})
+	want := []taskstate.Limit{{Of: taskstate.LimitCore}, {Of: taskstate.LimitFileSize, Max: 7}, {Of: taskstate.LimitFiles, Max: 64}}
+	if why.No() || !slices.Equal(held.Limits, want) {
+		t.Errorf("%+v %+v", held, why)
+	}
+	ask.Limits = map[string]int64{taskstate.LimitFiles: 32}
+	if held, _ = Decide(p, ask, Load{}); !slices.Equal(held.Limits, []taskstate.Limit{{Of: taskstate.LimitCore}, {Of: taskstate.LimitFiles, Max: 32}}) {
+		t.Errorf("%+v", held)
+	}
+}
+
+func TestWhatDoesNotHoldIsSaidOfWhoAsksForIt(t *testing.T) {
+	const not = ", which does not hold on this machine"
+	for _, c := range []struct{ rule, isolate, net, limit, want string }{
+		{"", "fs", "", "", "its job asks for isolate: fs"},
+		{"", "", "none", "", "its job asks for net: none"},
+		{"", "", "", "files", "its job asks for a limit of its processes"},
+		{"isolate: fs", "fs", "", "", `rule 1 (line 2) needs "fs"`},
+		{"net: none", "", "none", "", `rule 1 (line 2) needs "net"`},
+		{"limits: {files: 9}", "", "", "files", `rule 1 (line 2) needs "limits"`},
+		{"require: [uid]", "fs", "", "", `rule 1 (line 2) needs "uid"`},
+	} {
+		ask := claim(mine, process("true"))
+		if ask.Isolate, ask.Net = c.isolate, c.net; c.limit != "" {
+			ask.Limits = map[string]int64{c.limit: 8}
+		}
+		rule := ""
+		if c.rule != "" {
+			rule = "\n  " + c.rule
+		}
+		p := read(t, "rules:\n- from: [self]\n  run: any"+rule+"\n")
+		if _, why := Decide(p, ask, Load{}); why.Text != c.want+not {
+			t.Errorf("%+v: %q", c, why.Text)
+		}
+		// Who has only the digest says the same, but for the line.
+		if _, why := Decide(p.Digest(), ask, Load{}); strings.Replace(c.want, " (line 2)", "", 1)+not != why.Text {
+			t.Errorf("%+v, by its digest: %q", c, why.Text)
 		}
 	}
 }
@@ -196,8 +258,8 @@ func TestLimitsOfProcessesAreWhatATaskIsHeldToWhereTheyCanBe(t *testing.T) {
 	if why.No() || !slices.Equal(held.Limits, want) {
 		t.Errorf("%+v %+v", held, why)
 	}
-	if d := p.Digest(); d.Rules[0].Each != nil {
-		t.Error("others are told of them")
+	if _, why := Decide(p.Digest(), c, Load{}); !strings.Contains(why.Text, "limits") {
+		t.Errorf("who only knows the digest sends it where they cannot be: %+v", why)
 	}
 }
 

@@ -406,7 +406,7 @@ func (r *reader) limits(n ast.Node) (out Limits, each []taskstate.Limit) {
 	number := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 	r.object(
 		n, "limits",
-		limit(taskstate.LimitFiles, 4, number), // what it is started with, and one more
+		limit(taskstate.LimitFiles, taskstate.LeastFiles, number),
 		limit(taskstate.LimitProcesses, 1, number),
 		limit(taskstate.LimitCore, 0, spell.Size),
 		limit(taskstate.LimitFileSize, 1, spell.Size),
