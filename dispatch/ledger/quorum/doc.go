@@ -58,6 +58,10 @@
 // generation, which somebody recovered elsewhere, replaces one's own only when it comes from a peer
 // that proves its seat.
 //
+// What jobs run is sent to those only that hold a seat or are to get one, and to those with a role
+// that reads (authority.reads); to others only of the jobs they have to do with. Who comes to be one
+// of those gets a snapshot, and a seat whose replica lacks something says that it has no log yet.
+//
 // # How a coordinator is replaced
 //
 // Raft's own timers are slow, because an idle cluster should sleep. Who has a reason to think that
