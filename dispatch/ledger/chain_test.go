@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
 	"pgregory.net/rapid"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -48,4 +50,35 @@ func TestAChainBeginsAtTheSameEntryForEverybody(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A folder from before 0.2 may have a chain over whole entries, and a log that begins it.
+func TestAChainOverWholeEntriesIsDropped(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j1", 1))
+	var keys map[int]cbor.RawMessage
+	if err := cbor.Unmarshal(encode(t, l.Unchained()), &keys); err != nil {
+		t.Fatal(err)
+	}
+	keys[17], keys[18] = cbor.RawMessage{1}, append(cbor.RawMessage{0x58, 32}, make([]byte, 32)...)
+	old, err := wire.Marshal(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ledger.DecodeState(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(lead ledger.Lead) ledger.Entry {
+		return ledger.Entry{Index: s.Index() + 1, Epoch: s.Epoch(), By: "p1", Commands: []ledger.Command{{Lead: &lead}}}
+	}
+	s.Apply(next(ledger.Lead{Whole: true}))
+	if from, _ := s.Chain(); from != 0 {
+		t.Errorf("it goes on from entry %d", from)
+	}
+	e := next(ledger.Lead{Chain: true})
+	s.Apply(e)
+	if from, _ := s.Chain(); from != e.Index {
+		t.Errorf("the new one begins with entry %d, want %d", from, e.Index)
+	}
 }
