@@ -32,7 +32,8 @@ func auditCommand(c *cli) *cobra.Command {
 		Use:   "audit",
 		Short: "Show what this peer did in others' names: orders taken and refused, and by which rule",
 		Long: `Show the audit log in this peer's data folder, also while the peer is down: orders that were taken
-or refused and by which rule, changes of the policy, secrets that were opened, and calls of the
+or refused and by which rule, tasks that were told to end because their key is not let in any more,
+changes of the policy, secrets that were opened, and calls of the
 local API that changed something or were refused, with the user who made them.
 
 Each record has the hash of the one before. --verify checks that, says where a record was changed

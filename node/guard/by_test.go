@@ -9,6 +9,7 @@ import (
 
 	"covey/taskstate"
 	"covey/trust/audit"
+	"covey/trust/policy"
 )
 
 func TestWhoSignedWhatATaskRunsIsKnownAsLongAsItRuns(t *testing.T) {
@@ -40,20 +41,38 @@ func TestWhatIsDecidedIsWrittenDownOnceForEachJobAndReason(t *testing.T) {
 		}
 		b.Guard.Start(task(friend, 4))
 	}
+	got := b.written(t)
+	want := []string{"order-taken of " + marie + ", jma.1.1 by rule 1", "order-refused of " + friend + ", jfr.4.1 by rule "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestThatATaskIsToldToEndIsWrittenDownOnce(t *testing.T) {
+	b := newBench(t, "rules:\n- {from: ['key:"+marie+"'], run: any}\n")
+	b.Guard.Start(task(marie, 1))
+	b.force = policy.Policy{}
+	b.Guard.Review()
+	b.Guard.Review()
+	want := []string{"order-taken of " + marie + ", jma.1.1 by rule 1", "order-stopped of " + marie + ", jma.1.1 by rule "}
+	if got := b.written(t); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// written is what the log has, when nothing more comes.
+func (b *bench) written(t *testing.T) (got []string) {
+	t.Helper()
 	over, end := context.WithCancel(t.Context())
 	end()
 	if err := b.log.Run(over); err != nil { // writes what there is
 		t.Fatal(err)
 	}
-	var got []string
 	if v, err := audit.Read(b.path, func(r audit.Record) error {
 		got = append(got, fmt.Sprint(r.What, " of ", r.By, ", ", r.Task, " by rule ", r.Rule))
 		return nil
 	}); err != nil || v.Broken != "" {
 		t.Fatal(v, err)
 	}
-	want := []string{"order-taken of " + marie + ", jma.1.1 by rule 1", "order-refused of " + friend + ", jfr.4.1 by rule "}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	return got
 }

@@ -65,6 +65,8 @@ type running struct {
 	by     taskstate.PeerID
 	signed bool
 	job    *taskstate.Job
+	// revoked is that it was told to end, as its key is not let in any more.
+	revoked bool
 }
 
 // New wraps the runner that run makes, which is given where to report to.
@@ -323,21 +325,38 @@ func (g *Guard) Review() {
 	}
 	g.mu.Unlock()
 	for t, r := range claims {
-		if !r.lasts(p, g.claim(r)) {
+		if why := r.ends(p, g.claim(r)); why.No() {
+			g.revoke(t, r, why)
 			g.Runner.Stop(t, taskstate.ReasonPolicy)
 		}
 	}
 }
 
-// lasts tells whether what runs may go on: somebody lets its key in for this. What it was held to
-// when it started cannot change any more.
-func (r *running) lasts(p policy.Policy, c policy.Claim) bool {
+// revoke writes down, once, that what runs is told to end.
+func (g *Guard) revoke(t taskstate.TaskID, r running, why policy.Reason) {
+	g.mu.Lock()
+	now, runs := g.runs[t]
+	if runs {
+		again := now.revoked
+		now.revoked = true
+		g.runs[t] = now
+		runs = !again
+	}
+	g.mu.Unlock()
+	if runs {
+		g.cfg.Audit.Write(audit.Record{What: audit.OrderStopped, By: r.by, Job: string(t.Job), Task: t.String(), Detail: why.Text})
+	}
+}
+
+// ends is why what runs may not go on: nobody lets its key in for this. What it was held to when it
+// started cannot change any more.
+func (r *running) ends(p policy.Policy, c policy.Claim) policy.Reason {
 	p.Rules = slices.Clone(p.Rules)
 	for i := range p.Rules {
 		p.Rules[i].Limits = policy.Limits{}
 	}
 	_, why := policy.Decide(p, c, policy.Load{})
-	return !why.No()
+	return why
 }
 
 // Has tells what tasks of a key hold here.

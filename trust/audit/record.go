@@ -7,6 +7,7 @@ const (
 	Began         = "began"          // the peer was started
 	OrderTaken    = "order-taken"    // a task was started: By signed it, Rule of this peer's policy let it in
 	OrderRefused  = "order-refused"  // it was not: Detail says why
+	OrderStopped  = "order-stopped"  // a task was told to end: its key is not let in any more, and Detail says why
 	PolicyChanged = "policy-changed" // Detail has the hash of what is in force now, and why the newest file is not
 	SecretOpened  = "secret-opened"  // for Task
 	API           = "api"            // a call of the local API that changes something, or was refused
