@@ -68,6 +68,7 @@ var floors = map[string]int{
 	"testnet/sim/memjournal":      5,
 	"testnet/stack":               10,
 	"cmd/peer":                    11,
+	"cmd/peer/top":                10,
 	"node/runner/supervise":       1,
 	"node/runner/sandbox":         0, // what the supervisor rests on: it begins before most packages do
 
