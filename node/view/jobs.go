@@ -101,7 +101,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 		return api.JobAnswer{}, err
 	}
 	v.explainRow(ctx, &row)
-	row.Pace = v.pace(job)
+	row.Pace = v.Shapes.pace(job)
 	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
 		row.Spec = v.specOf(spec)
 	}

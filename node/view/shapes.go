@@ -76,6 +76,21 @@ func (x *Shapes) scan(f *shape.Facts, job taskstate.JobID, count int) {
 	}
 }
 
+// pace is how fast a job goes: of one with very many slots it is a picture like the others, as to
+// look at all of them takes long.
+func (x *Shapes) pace(job taskstate.JobID) *api.Pace {
+	slots, now, err := x.stamp(job)
+	if err != nil || slots <= piece {
+		return x.view.pace(job)
+	}
+	scan := func() *shape.Facts {
+		f := shape.New(slots, x.view.now())
+		x.scan(f, job, slots)
+		return f
+	}
+	return x.cache.Look(job, now, scan, "pace", func(*shape.Facts) any { return x.view.pace(job) }).(*api.Pace)
+}
+
 // Grid implements api.ShapeBackend.
 func (x *Shapes) Grid(ctx context.Context, id string, cells int) (g api.Grid, err error) {
 	g, g.AsOf, err = shaped(ctx, x, id, fmt.Sprint("grid ", cells), func(f *shape.Facts) api.Grid { return f.Grid(cells) })

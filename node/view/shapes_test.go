@@ -85,3 +85,20 @@ func TestWhatIsAskedOfATaskListIsChecked(t *testing.T) {
 	_, err = s.Shapes.Grid(t.Context(), "none", 1)
 	wants(t, err, api.NotFound, "none")
 }
+
+func TestThePaceOfALargeJobIsLookedForOnceAndSaysTheSame(t *testing.T) {
+	s := newScripted(t)
+	a := s.newAuthor()
+	s.take(someJob, "job", s.self, piece+1)
+	end := complete(1, s.assign(someJob, a, 1, 1))
+	end.Took = 1500
+	s.settle(a, end)
+	s.write(ledger.Command{Cancel: &ledger.Cancel{Job: someJob}}) // it is over: its pace changes no more
+	first, err := s.Job(t.Context(), "job")
+	if err != nil || first.Job.Pace == nil || first.Job.Pace.LongestTook != 1.5 {
+		t.Fatalf("%+v, %v", first.Job.Pace, err)
+	}
+	if again, _ := s.Job(t.Context(), "job"); again.Job.Pace != first.Job.Pace {
+		t.Error("all slots are looked at again")
+	}
+}
