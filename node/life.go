@@ -17,6 +17,7 @@ import (
 	"covey/node/door"
 	"covey/node/files"
 	"covey/node/guard"
+	"covey/node/links"
 	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
@@ -73,6 +74,7 @@ func (n *Node) Backend() api.Backend {
 	return struct {
 		*view.View
 		*view.Shapes
+		*links.Asker
 		*orders.Orders
 		*files.Files
 		*guard.Desk
@@ -80,7 +82,7 @@ func (n *Node) Backend() api.Backend {
 		*metrics.Meter
 		*door.Door
 		*Node
-	}{n.view, n.view.Shapes, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
+	}{n.view, n.view.Shapes, n.links, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
 }
 
 // gate decides which calls are answered, wherever they come from.

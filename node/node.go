@@ -18,6 +18,7 @@ import (
 	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
+	"covey/node/links"
 	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/readers"
@@ -98,6 +99,7 @@ type Node struct {
 	desk    *decide.Desk
 	audit   *audit.Log
 	story   *story.Story
+	links   *links.Asker
 	metrics *metrics.Meter
 
 	how      string            // founded, joined, resumed

@@ -28,6 +28,7 @@ import (
 	"covey/node/guard"
 	"covey/node/held"
 	"covey/node/highwater"
+	"covey/node/links"
 	"covey/node/orders"
 	"covey/node/readers"
 	"covey/node/room"
@@ -270,6 +271,7 @@ func (n *Node) openState() (err error) {
 	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.Roles})
 	n.story = story.Open(n.folder.path(story.FileName), n.cfg.Now)
 	n.view = view.New(n.viewConfig())
+	n.links = &links.Asker{Self: n.self, Dial: n.host.Dial, Members: n.members.View, Connected: n.host.Connected, Name: n.view.Who.Called}
 	n.audience = &secrets.Audience{
 		Self: n.self, Replica: n.replica, Members: n.members.View, Roots: n.roster.Roots, Reach: n.view.Reach, Peers: n.view.Peers, Lets: n.line.Lets,
 	}

@@ -22,6 +22,7 @@ import (
 	"covey/node/decide"
 	"covey/node/entry"
 	"covey/node/highwater"
+	"covey/node/links"
 	"covey/node/orders"
 	"covey/node/secrets"
 	"covey/node/sweep"
@@ -55,6 +56,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 
 	n.host.Handle(copies.Protocol, n.copies.Serve)
 	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
+	n.host.Handle(links.Protocol, n.links.Serve)
 
 	undo = append(undo, n.heed.observe()...)
 	n.keeper.TrustLedger()

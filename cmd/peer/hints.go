@@ -144,6 +144,7 @@ var withoutForm = map[string]string{
 	"peer logs":    "its output is the tasks' own",
 	"peer watch":   "its output is JSON lines anyway",
 	"peer metrics": "its output is the text format of Prometheus",
+	"peer top":     "its output is a screen",
 	"peer trace":   "its output is a trace in JSON anyway",
 
 	"peer testnet": "", "peer testnet up": "", "peer testnet kill": "", "peer testnet restart": "",

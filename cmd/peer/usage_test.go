@@ -228,8 +228,9 @@ func TestWhoAsksForJSONIsToldInJSONWhatWentWrong(t *testing.T) {
 		"run": {"--detach", "--", "true"}, "submit": {"../../examples/service.yaml"}, "scale": {"web=2"}, "bench": {"--only", "latency"},
 		"put": {"usage_test.go"}, "get": {"b3:" + strings.Repeat("0", 64) + "/"},
 		"test": {"../../examples/service.yaml"},
+		"api":  {"GET", "/v1/status"},
 	}
-	stays := []string{"peer", "peer up", "peer version", "peer help", "peer trust edit"} // no error without a peer, or none at once
+	stays := []string{"peer", "peer up", "peer version", "peer help", "peer trust edit", "peer token"} // no error without a peer, or none at once
 	for _, cmd := range everyCommand() {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		if cmd.Hidden || strings.HasPrefix(cmd.CommandPath(), "peer testnet") || strings.HasPrefix(cmd.CommandPath(), "peer completion") || slices.Contains(stays, cmd.CommandPath()) {

@@ -59,6 +59,8 @@ type PeerBackend interface {
 	Metrics(ctx context.Context, w io.Writer) error
 	// Story lists what happened after a moment that is not about single tasks, the newest limit.
 	Story(ctx context.Context, since time.Time, limit int) (Story, error)
+	// Links tells which peers are connected to which, as far as they answer in half a second.
+	Links(ctx context.Context) (Links, error)
 	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot
 	// event).
 	Watch(ctx context.Context, since string, send func(Event) error) error

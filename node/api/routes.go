@@ -43,6 +43,7 @@ func Routes() []Route {
 		route(know, "GET /v1/story", "What happened that is not about single tasks", story(), "since: only after this time", "limit: the newest so many, 200 if not given"),
 
 		route(know, "GET /v1/peers", "All peers that this one knows", get(Backend.Peers)),
+		route(know, "GET /v1/links", "Which peers are connected to which", get(Backend.Links)),
 		route(know, "GET /v1/peers/{id}", "One peer", getID(Backend.Peer)),
 		route(administer, "DELETE /v1/peers/{id}", "End a peer's membership", remove(), "revoke: true: its key counts for nothing any more, and what it ordered ends"),
 		route(administer, "GET /v1/peers/{id}/ordered", "What a peer's key ordered and is not over", getID(Backend.OrderedBy)),
