@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"dispatch/replicas":           2,
 	"dispatch/cron":               2,
 	"node/api":                    2,
+	"node/api/client":             3,
 	"node/caller":                 3,
 	"dispatch":                    5, // the tests of both loops together
 	"dispatch/session":            3,

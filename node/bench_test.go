@@ -19,19 +19,20 @@ import (
 
 	"covey/node"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
 
 // cluster runs n whole peers in this process, each with its own folder, key and sockets, until the
 // benchmark ends.
-func benchCluster(b *testing.B, n int) []*api.Client {
+func benchCluster(b *testing.B, n int) []*client.Client {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	root := b.TempDir() // before the cleanup: it is removed after the peers have ended
 	var wg sync.WaitGroup
 	b.Cleanup(func() { cancel(); wg.Wait() })
-	var clients []*api.Client
+	var clients []*client.Client
 	ticket := ""
 	for i := range n {
 		dir := filepath.Join(root, fmt.Sprint(i))
@@ -46,7 +47,7 @@ func benchCluster(b *testing.B, n int) []*api.Client {
 			}
 		})
 		<-up
-		c := api.Of(dir)
+		c := client.Of(dir)
 		clients = append(clients, c)
 		if i == 0 {
 			t, err := c.Invite(ctx, api.TicketRequest{Expires: 3600})

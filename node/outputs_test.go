@@ -12,6 +12,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
 	"covey/node/keep"
@@ -19,8 +20,8 @@ import (
 )
 
 // client talks to a peer as the command line does.
-func (l *living) client() *api.Client {
-	c := api.Of(l.folder.dir)
+func (l *living) client() *client.Client {
+	c := client.Of(l.folder.dir)
 	l.t.Cleanup(c.Close)
 	return c
 }
@@ -38,7 +39,7 @@ func (l *living) savedOf(id string, slot int) (saved *taskstate.Saved) {
 }
 
 // fetched reads a folder by its name through a peer: every file, by its path.
-func (l *living) fetched(c *api.Client, root piece.Root) map[string]string {
+func (l *living) fetched(c *client.Client, root piece.Root) map[string]string {
 	l.t.Helper()
 	blobs := func(q api.GetFiles) (all []string) {
 		r, err := c.GetFiles(timed(l.t), q)

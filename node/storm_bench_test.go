@@ -12,6 +12,7 @@ import (
 
 	"covey/node"
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // BenchmarkMeeting is thirty whole peers that join one founder at once, until everybody holds
@@ -33,14 +34,14 @@ func meet(b *testing.B, n int) {
 	root := b.TempDir()
 	var life, joining sync.WaitGroup
 	defer func() { b.StopTimer(); cancel(); life.Wait(); b.StartTimer() }()
-	clients := make([]*api.Client, n)
+	clients := make([]*client.Client, n)
 	start := func(i int, ticket string) error {
 		dir := filepath.Join(root, fmt.Sprint(b.N, i))
 		p, err := node.New(node.Config{Data: dir, Listen: []string{"127.0.0.1:0"}, NoMDNS: true, Join: ticket, Name: fmt.Sprint("p", i)})
 		if err != nil {
 			return err
 		}
-		clients[i] = api.Of(dir)
+		clients[i] = client.Of(dir)
 		up, ended := make(chan struct{}), make(chan error, 1)
 		life.Go(func() { ended <- p.Run(ctx, func(api.Status) { close(up) }) })
 		select {

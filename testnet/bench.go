@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -23,7 +24,7 @@ import (
 // BenchConfig says what to measure.
 type BenchConfig struct {
 	Peers   int // of the testnet that is started; 0: Client's cluster is measured as it is
-	Client  *api.Client
+	Client  *client.Client
 	Exe     string
 	Dir     string   // for testnets and the plain processes
 	Quick   bool     // the smaller half: for a look, not for a record
@@ -57,7 +58,7 @@ type Report struct {
 
 type bench struct {
 	cfg    BenchConfig
-	client *api.Client
+	client *client.Client
 	net    *Net // nil when a cluster of others is measured
 	report Report
 }
@@ -188,7 +189,7 @@ func processJob(count int, command ...string) taskstate.Job {
 
 // runJob submits a job through c and waits for its end. The clock runs from before the submission
 // to the news of the end.
-func runJob(ctx context.Context, c *api.Client, j taskstate.Job) (time.Duration, error) {
+func runJob(ctx context.Context, c *client.Client, j taskstate.Job) (time.Duration, error) {
 	began := time.Now()
 	sub, err := c.Submit(ctx, api.Submit{Job: j})
 	if err != nil {

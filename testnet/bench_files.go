@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
 )
@@ -107,7 +108,7 @@ func noiseOf(size int64) io.Reader {
 }
 
 // putNoise has a peer keep a blob.
-func putNoise(ctx context.Context, c *api.Client, size int64) (piece.Root, error) {
+func putNoise(ctx context.Context, c *client.Client, size int64) (piece.Root, error) {
 	h := piece.NewHasher()
 	if _, err := h.ReadFrom(noiseOf(size)); err != nil {
 		return piece.Root{}, err

@@ -9,6 +9,7 @@ import (
 
 	"covey/internal/pause"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -136,7 +137,7 @@ func (b *bench) killWorker(ctx context.Context, both bool) (time.Duration, error
 	return took, b.revive(ctx, dead...)
 }
 
-func onlyTask(ctx context.Context, c *api.Client, job string) (api.Task, bool) {
+func onlyTask(ctx context.Context, c *client.Client, job string) (api.Task, bool) {
 	ts, err := c.Tasks(ctx, job)
 	if err != nil || len(ts.Tasks) != 1 {
 		return api.Task{}, false

@@ -18,6 +18,7 @@ import (
 	"covey/internal/long"
 	"covey/internal/pause"
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // copiedScenes: a peer's folder is copied, and the copy runs beside it.
@@ -37,8 +38,8 @@ func copiedScenes() []diskScene {
 				w.hurt[k] = "copied when it ran"
 			}
 			w.busy(k)
-			client, end := w.startCopy(k, clone)
-			for _, c := range []*api.Client{w.net.Client(k), client} {
+			at, end := w.startCopy(k, clone)
+			for _, c := range []*client.Client{w.net.Client(k), at} {
 				w.await("both say that there are two", func() string {
 					if told := w.troubles(c); !slices.Contains(told, api.TroubleCopied) {
 						return fmt.Sprint(told)
@@ -88,7 +89,7 @@ func copiedScenes() []diskScene {
 			w.give(workJob{count: 2, once: true}, k)
 			w.start(there)
 			copied, _ = w.startCopy(k, clone)
-			for _, c := range []*api.Client{w.net.Client(k), copied} {
+			for _, c := range []*client.Client{w.net.Client(k), copied} {
 				w.await("both say that there are two", func() string {
 					if told := w.troubles(c); !slices.Contains(told, api.TroubleCopied) {
 						return fmt.Sprint(told)
@@ -119,7 +120,7 @@ func (w *workRound) acquainted() {
 }
 
 // noCoordinator says which of some peers knows nobody who decides.
-func noCoordinator(ctx context.Context, peers ...*api.Client) string {
+func noCoordinator(ctx context.Context, peers ...*client.Client) string {
 	for _, c := range peers {
 		if st, err := c.Status(ctx); err != nil || st.Coordinator == "" {
 			return fmt.Sprint(st.Warnings, err)
@@ -130,7 +131,7 @@ func noCoordinator(ctx context.Context, peers ...*api.Client) string {
 
 // startCopy starts a second process from a copy of peer k's folder, and returns who asks it and
 // what ends it.
-func (w *workRound) startCopy(k int, dir string) (*api.Client, func()) {
+func (w *workRound) startCopy(k int, dir string) (*client.Client, func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	cmd := exec.CommandContext(ctx, exe(w.t), "--data", dir, "up", "--testnet", "--no-mdns", "--name", fmt.Sprintf("p%d", k), "--listen", "127.0.0.1:0")
@@ -142,15 +143,15 @@ func (w *workRound) startCopy(k int, dir string) (*api.Client, func()) {
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	client := api.Of(dir)
+	at := client.Of(dir)
 	end := func() {
 		cancel()
 		_ = cmd.Wait()
 		_ = out.Close()
-		client.Close()
+		at.Close()
 	}
 	w.t.Cleanup(end)
-	return client, end
+	return at, end
 }
 
 var restarts = flag.Int("restarts", 5, "how often TestPlainRestarts… kills a peer and starts it again: 200 for a thorough look")

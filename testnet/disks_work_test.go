@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -208,7 +209,7 @@ func (w *workRound) says(k int, codes ...string) (told []string) {
 	return told
 }
 
-func (d *diskRound) troubles(c *api.Client) (codes []string) {
+func (d *diskRound) troubles(c *client.Client) (codes []string) {
 	st, err := c.Status(d.t.Context())
 	if err != nil {
 		return []string{"no answer: " + err.Error()}

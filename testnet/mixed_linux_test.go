@@ -17,6 +17,7 @@ import (
 
 	"covey/internal/long"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 	"covey/testnet"
@@ -281,10 +282,10 @@ func newcomer(t *testing.T, next, ticket, text string) {
 		said, err := note(t, data, "")
 		return err == nil && said == text, fmt.Sprint(said, err)
 	})
-	client := api.Of(data)
-	defer client.Close()
+	at := client.Of(data)
+	defer at.Close()
 	eventually(t, "the newcomer leaves again", func() (bool, string) {
-		err := client.Leave(timed(t))
+		err := at.Leave(timed(t))
 		if e := api.AsError(err); e != nil && e.Code == api.NoCoordinator { // one is being elected
 			return false, err.Error()
 		}

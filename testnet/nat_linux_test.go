@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -102,7 +103,7 @@ func (n internet) house(name string, i int, drop ...string) {
 // resident is a real peer process in a namespace. Its API is a socket in the file system, which
 // namespaces share.
 type resident struct {
-	*api.Client
+	*client.Client
 	api.Status
 }
 
@@ -118,9 +119,9 @@ func (n internet) peer(ns string, args ...string) resident {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }() // ends with the process, which the cleanup ends
-	client := api.Of(data)
+	at := client.Of(data)
 	n.t.Cleanup(func() {
-		client.Close()
+		at.Close()
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		<-ended
 		if n.t.Failed() {
@@ -135,10 +136,10 @@ func (n internet) peer(ns string, args ...string) resident {
 		default:
 		}
 		var err error
-		st, err = client.Status(timed(n.t))
+		st, err = at.Status(timed(n.t))
 		return err == nil, fmt.Sprint(err)
 	})
-	return resident{client, st}
+	return resident{at, st}
 }
 
 // path is how r reaches another peer, by r's own account.

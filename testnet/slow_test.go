@@ -16,6 +16,7 @@ import (
 
 	"covey/internal/long"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
 	"covey/taskstate"
@@ -154,7 +155,7 @@ func (r *reader) Read(b []byte) (int, error) {
 }
 
 // fetch has a peer bring a blob.
-func fetch(ctx context.Context, c *api.Client, root piece.Root) error {
+func fetch(ctx context.Context, c *client.Client, root piece.Root) error {
 	r, err := c.GetFiles(ctx, api.GetFiles{Root: root})
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
@@ -193,7 +193,7 @@ func TestAQuestionThatNobodyCanBeAskedIsNotTakenForAnAnswer(t *testing.T) {
 	s, all := soaking(t, 2, nil)
 	r := rand.New(rand.NewPCG(1, 1))
 	ask := func() (asked []int, err error) {
-		err = s.once(t.Context(), r, "ask", func(_ context.Context, c *api.Client) error {
+		err = s.once(t.Context(), r, "ask", func(_ context.Context, c *client.Client) error {
 			for k := range all {
 				if s.net.Client(k+1) == c {
 					asked = append(asked, k+1)
@@ -232,7 +232,7 @@ func TestACommandOfAPeerThatIsBeingHurtDoesNotCountAsSlow(t *testing.T) {
 		if what == "before it" || what == "all the while" {
 			s.take(h)
 		}
-		_ = s.once(t.Context(), r, what, func(context.Context, *api.Client) error { f(); return nil })
+		_ = s.once(t.Context(), r, what, func(context.Context, *client.Client) error { f(); return nil })
 	}
 	if s.report.SlowWhat != "" {
 		t.Errorf("%q counts", s.report.SlowWhat)

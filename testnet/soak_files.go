@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/node/blob/tree"
 	"covey/taskstate"
 )
@@ -95,7 +96,7 @@ func difference(want, got map[string]string) string {
 }
 
 // readFolder brings all files of a folder.
-func readFolder(ctx context.Context, c *api.Client, ref tree.Ref) (map[string]string, error) {
+func readFolder(ctx context.Context, c *client.Client, ref tree.Ref) (map[string]string, error) {
 	list, err := readBlobs(ctx, c, api.GetFiles{Root: ref.Root})
 	if err != nil {
 		return nil, fmt.Errorf("the list of its files: %w", err)
@@ -126,7 +127,7 @@ func readFolder(ctx context.Context, c *api.Client, ref tree.Ref) (map[string]st
 	}
 }
 
-func readBlobs(ctx context.Context, c *api.Client, q api.GetFiles) (all [][]byte, err error) {
+func readBlobs(ctx context.Context, c *client.Client, q api.GetFiles) (all [][]byte, err error) {
 	r, err := c.GetFiles(ctx, q)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"covey/internal/pause"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -131,7 +132,7 @@ func (s *soak) submit(ctx context.Context, r *rand.Rand, x *soakJob) {
 	s.jobs[id] = x
 	s.order = append(s.order, id)
 	s.mu.Unlock()
-	err := s.retry(ctx, r, "submit", func(ctx context.Context, c *api.Client) error {
+	err := s.retry(ctx, r, "submit", func(ctx context.Context, c *client.Client) error {
 		sub, err := c.Submit(ctx, api.Submit{Job: x.job})
 		if err == nil && sub.ID != id {
 			s.trouble("job %s was accepted as %s", id, sub.ID)
@@ -150,7 +151,7 @@ func (s *soak) submit(ctx context.Context, r *rand.Rand, x *soakJob) {
 }
 
 func (s *soak) cancel(ctx context.Context, r *rand.Rand, x *soakJob) {
-	err := s.retry(ctx, r, "cancel", func(ctx context.Context, c *api.Client) error {
+	err := s.retry(ctx, r, "cancel", func(ctx context.Context, c *client.Client) error {
 		_, err := c.Cancel(ctx, string(x.job.ID))
 		return err
 	})
@@ -165,19 +166,22 @@ func (s *soak) cancel(ctx context.Context, r *rand.Rand, x *soakJob) {
 func (s *soak) look(ctx context.Context, r *rand.Rand, x *soakJob) {
 	asks := []struct {
 		what string
-		ask  func(context.Context, *api.Client) error
+		ask  func(context.Context, *client.Client) error
 	}{
-		{"peers", func(ctx context.Context, c *api.Client) error { _, err := c.Peers(ctx); return err }},
-		{"jobs", func(ctx context.Context, c *api.Client) error { _, err := c.Jobs(ctx); return err }},
-		{"job", func(ctx context.Context, c *api.Client) error { _, err := c.Job(ctx, string(x.job.ID)); return err }},
-		{"tasks", func(ctx context.Context, c *api.Client) error { _, err := c.Tasks(ctx, string(x.job.ID)); return err }},
+		{"peers", func(ctx context.Context, c *client.Client) error { _, err := c.Peers(ctx); return err }},
+		{"jobs", func(ctx context.Context, c *client.Client) error { _, err := c.Jobs(ctx); return err }},
+		{"job", func(ctx context.Context, c *client.Client) error { _, err := c.Job(ctx, string(x.job.ID)); return err }},
+		{"tasks", func(ctx context.Context, c *client.Client) error {
+			_, err := c.Tasks(ctx, string(x.job.ID))
+			return err
+		}},
 	}
 	a := asks[r.IntN(len(asks))]
 	_ = s.once(ctx, r, a.what, a.ask) // a refusal is an answer
 }
 
 // retry asks random peers until one gives a good answer.
-func (s *soak) retry(ctx context.Context, r *rand.Rand, what string, f func(context.Context, *api.Client) error) error {
+func (s *soak) retry(ctx context.Context, r *rand.Rand, what string, f func(context.Context, *client.Client) error) error {
 	began := time.Now()
 	for {
 		err := s.once(ctx, r, what, f)
@@ -198,7 +202,7 @@ func (s *soak) retry(ctx context.Context, r *rand.Rand, what string, f func(cont
 var errNobodyUp = errors.New("no peer runs")
 
 // once asks one random running peer and takes the time.
-func (s *soak) once(ctx context.Context, r *rand.Rand, what string, f func(context.Context, *api.Client) error) error {
+func (s *soak) once(ctx context.Context, r *rand.Rand, what string, f func(context.Context, *client.Client) error) error {
 	var up []int
 	for k := 1; k <= s.net.N(); k++ {
 		if s.net.Running(k) {

@@ -35,6 +35,7 @@ import (
 
 	"covey/internal/long"
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/testnet"
@@ -426,10 +427,10 @@ func comesIn(t testing.TB, program, ticket string) time.Duration {
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	client := api.Of(data)
-	defer func() { _ = client.Down(context.Background()); <-ended }()
+	at := client.Of(data)
+	defer func() { _ = at.Down(context.Background()); <-ended }()
 	for {
-		if st, err := client.Status(ctx); err == nil && st.Ready && st.How == "joined" {
+		if st, err := at.Status(ctx); err == nil && st.Ready && st.How == "joined" {
 			return time.Since(begin)
 		}
 		select {

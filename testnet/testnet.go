@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // Config says what to start.
@@ -40,7 +41,7 @@ type Net struct {
 type proc struct {
 	k      int // from 1
 	data   string
-	client *api.Client
+	client *client.Client
 	cmd    *exec.Cmd
 	gone   chan struct{} // closed when the process has ended
 	id     string
@@ -65,7 +66,7 @@ func Start(ctx context.Context, cfg Config) (*Net, error) {
 	n := &Net{cfg: cfg}
 	for k := 1; k <= cfg.N; k++ {
 		data := filepath.Join(cfg.Dir, "p"+strconv.Itoa(k))
-		n.peers = append(n.peers, &proc{k: k, data: data, client: api.Of(data)})
+		n.peers = append(n.peers, &proc{k: k, data: data, client: client.Of(data)})
 	}
 	if err := n.startAll(ctx); err != nil {
 		n.Stop()
@@ -184,7 +185,7 @@ func (n *Net) peer(k int) (*proc, error) {
 func (n *Net) N() int { return len(n.peers) }
 
 // Client asks peer k. Like every method that takes k it panics on none: k is from 1 to N.
-func (n *Net) Client(k int) *api.Client { return n.peers[k-1].client }
+func (n *Net) Client(k int) *client.Client { return n.peers[k-1].client }
 
 // Data is peer k's data folder.
 func (n *Net) Data(k int) string { return n.peers[k-1].data }

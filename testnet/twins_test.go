@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // twin answers as a peer would, with what a test puts into it.
@@ -47,7 +48,7 @@ func twins(t *testing.T, n int) (*Net, []*twin) {
 		name := "p" + strconv.Itoa(k)
 		path := filepath.Join(dir, name)
 		none := &exec.Cmd{Process: &os.Process{Pid: -1}} // to be signalled by nobody
-		w := &twin{proc: &proc{k: k, data: filepath.Join(dir, name+".data"), client: api.NewClient(path), cmd: none, id: "id-" + name, gone: make(chan struct{})}}
+		w := &twin{proc: &proc{k: k, data: filepath.Join(dir, name+".data"), client: client.New(path), cmd: none, id: "id-" + name, gone: make(chan struct{})}}
 		l, err := api.Listen(path)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"covey/node"
-	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // Who types `peer down && peer up` must not be told that a peer still runs: one that does not
@@ -21,7 +21,7 @@ func TestAPeerIsGoneWhenItsFolderIsFree(t *testing.T) {
 	soon, cancel := context.WithCancel(t.Context())
 	cancel()
 	cmd.SetContext(soon)
-	silent := api.NewClient(c.data + "/none.sock")
+	silent := client.New(c.data + "/none.sock")
 	if err := awaitGone(cmd.Context(), c.data, silent); !errors.Is(err, context.Canceled) {
 		t.Errorf("it still holds its folder: %v", err)
 	}

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
 // attached is a person staying with a job: its output comes here, Ctrl-C goes there.
 type attached struct {
 	Streams
-	client *api.Client
+	client *client.Client
 	id     string
 	prefix *prefixer // nil: output comes as it is
 	output outputFlags

@@ -8,6 +8,7 @@ import (
 
 	"covey/node"
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func downCommand(c *cli) *cobra.Command {
@@ -28,7 +29,7 @@ func downCommand(c *cli) *cobra.Command {
 
 // awaitGone returns when the peer no longer answers and has closed its files: its last word was
 // kept, and its folder is free for the next `peer up`, or to be moved.
-func awaitGone(ctx context.Context, data string, cl *api.Client) error {
+func awaitGone(ctx context.Context, data string, cl *client.Client) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(20 * time.Second)

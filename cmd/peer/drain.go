@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -93,7 +94,7 @@ func (d draining) run(ctx context.Context, c *cli, peer string, a api.Availabili
 }
 
 // awaitEmpty returns when nothing is left on a drained peer.
-func awaitEmpty(ctx context.Context, cl *api.Client, w io.Writer, peer string, timeout time.Duration) error {
+func awaitEmpty(ctx context.Context, cl *client.Client, w io.Writer, peer string, timeout time.Duration) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)

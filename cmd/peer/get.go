@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	folder "covey/node/blob/disk"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
@@ -74,7 +75,7 @@ type getting struct {
 	tar, list, force    bool
 	wait, partial, flat bool // of a job
 
-	api *api.Client
+	api *client.Client
 	ref tree.Ref
 	bar *transfer
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	folder "covey/node/blob/disk"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
@@ -44,7 +45,7 @@ func parcelOf(t api.Task, several bool) parcel {
 
 // homing brings what tasks left to a folder of this machine. It is for one goroutine at a time.
 type homing struct {
-	api   *api.Client
+	api   *client.Client
 	to    string // "" is the current folder
 	flat  bool   // all into one folder
 	force bool

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func logsCommand(c *cli) *cobra.Command {
@@ -52,7 +53,7 @@ func logsCommand(c *cli) *cobra.Command {
 }
 
 // followsMany tells whether output of several tasks comes at once.
-func followsMany(ctx context.Context, cl *api.Client, ids []string, q api.LogQuery) bool {
+func followsMany(ctx context.Context, cl *client.Client, ids []string, q api.LogQuery) bool {
 	if !q.Follow || len(ids) > 1 || q.Slot > 0 || strings.Contains(ids[0], ".") {
 		return q.Follow && len(ids) > 1
 	}

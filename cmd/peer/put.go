@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	folder "covey/node/blob/disk"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
@@ -105,7 +106,7 @@ func untilText(until *time.Time) string {
 type putting struct {
 	c       *cli
 	ctx     context.Context
-	api     *api.Client
+	api     *client.Client
 	path    string
 	length  time.Duration
 	dir     bool

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func removeCommand(c *cli) *cobra.Command {
@@ -118,7 +119,7 @@ func askOrdered(ctx context.Context, s Streams, o api.Ordered) (adopt, revoke bo
 }
 
 // adoptJobs has the peer that is asked sign jobs anew. Runs of a schedule go with it.
-func adoptJobs(ctx context.Context, cl *api.Client, w io.Writer, o api.Ordered) error {
+func adoptJobs(ctx context.Context, cl *client.Client, w io.Writer, o api.Ordered) error {
 	for _, j := range o.Jobs {
 		if j.Run {
 			continue
@@ -133,7 +134,7 @@ func adoptJobs(ctx context.Context, cl *api.Client, w io.Writer, o api.Ordered) 
 
 // idOf is the id of the peer a person names; "" where that is not certain, which the peer says
 // better.
-func idOf(cmd *cobra.Command, cl *api.Client, name string) (id string, err error) {
+func idOf(cmd *cobra.Command, cl *client.Client, name string) (id string, err error) {
 	ps, err := cl.Peers(cmd.Context())
 	if err != nil {
 		return "", err
@@ -152,7 +153,7 @@ func idOf(cmd *cobra.Command, cl *api.Client, name string) (id string, err error
 }
 
 // ticketsOf says which tickets would let a removed peer in again, or revokes them.
-func ticketsOf(ctx context.Context, cl *api.Client, w io.Writer, id string, revoke bool) error {
+func ticketsOf(ctx context.Context, cl *client.Client, w io.Writer, id string, revoke bool) error {
 	in, err := cl.Invites(ctx)
 	if err != nil || id == "" {
 		return nil //nolint:nilerr // it was removed; who removes the own peer has nobody left to ask

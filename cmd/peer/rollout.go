@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -54,7 +55,7 @@ func showRollout(c *cli, a api.JobAnswer, err error) error {
 }
 
 // awaitRollout stays until all tasks of a service or global job run as they should.
-func awaitRollout(ctx context.Context, cl *api.Client, w io.Writer, id string) error {
+func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string) error {
 	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
 	defer cancel()
 	var last api.Job

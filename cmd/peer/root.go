@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 type cli struct {
@@ -248,7 +249,7 @@ func isUsage(err error) bool {
 	return false
 }
 
-func (c *cli) client() *api.Client { return api.Of(c.data) }
+func (c *cli) client() *client.Client { return client.Of(c.data) }
 
 // untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and
 // without a word.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // stdinFlags say whether what the command reads is passed on to its task.
@@ -70,7 +71,7 @@ type feeding struct {
 }
 
 // feed begins to pass in on. A reader stuck on it ends with this process.
-func feed(ctx context.Context, s Streams, cl *api.Client, id string) *feeding {
+func feed(ctx context.Context, s Streams, cl *client.Client, id string) *feeding {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()
 	f := &feeding{}

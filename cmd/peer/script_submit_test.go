@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -19,7 +20,7 @@ func scriptSubmitAs(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "submitas NAME ID [JOBNAME]")
 	job := taskstate.Job{ID: taskstate.JobID(args[1]), Name: strings.Join(args[2:], ""), Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	jobfile.Defaults(&job)
-	c := api.Of(filepath.Join(scriptProcesses(ts).work, args[0]))
+	c := client.Of(filepath.Join(scriptProcesses(ts).work, args[0]))
 	defer c.Close()
 	_, err := c.Submit(context.Background(), api.Submit{Job: job})
 	ts.Check(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -93,7 +94,7 @@ func listTasks(ctx context.Context, c *cli, id string, all, failed, wide bool) e
 }
 
 // listItems writes the items of a job's tasks, to the byte.
-func listItems(ctx context.Context, cl *api.Client, w io.Writer, id string, failed, null bool) error {
+func listItems(ctx context.Context, cl *client.Client, w io.Writer, id string, failed, null bool) error {
 	end := "\n"
 	if null {
 		end = "\x00"

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func ticketCommand(c *cli) *cobra.Command {
@@ -88,7 +89,7 @@ func ticketCommand(c *cli) *cobra.Command {
 }
 
 // revokeOthers ends all tickets that admit somebody, but one.
-func revokeOthers(ctx context.Context, cl *api.Client, w io.Writer, but string) error {
+func revokeOthers(ctx context.Context, cl *client.Client, w io.Writer, but string) error {
 	in, err := cl.Invites(ctx)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func revokeOthers(ctx context.Context, cl *api.Client, w io.Writer, but string) 
 	return nil
 }
 
-func listTickets(c *cli, cmd *cobra.Command, cl *api.Client) error {
+func listTickets(c *cli, cmd *cobra.Command, cl *client.Client) error {
 	in, err := cl.Invites(cmd.Context())
 	return emit(c, err, in, in.Tickets, func(w io.Writer) {
 		t := table("ID", "STATE", "ROLES", "USED", "EXPIRES")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func traceCommand(c *cli) *cobra.Command {
@@ -47,9 +48,9 @@ type stretch struct {
 }
 
 // stretchesOf lists the attempts of a job that ran, by their begin.
-func stretchesOf(ctx context.Context, client *api.Client, job string, now time.Time) ([]stretch, error) {
+func stretchesOf(ctx context.Context, c *client.Client, job string, now time.Time) ([]stretch, error) {
 	var all []stretch
-	err := client.EachTask(ctx, job, true, func(t api.Task) error {
+	err := c.EachTask(ctx, job, true, func(t api.Task) error {
 		if s, ran := stretchOf(t, now); ran {
 			all = append(all, s)
 		}

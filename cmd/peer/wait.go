@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func waitCommand(c *cli) *cobra.Command {
@@ -40,7 +41,7 @@ the first that did not end with 0. A --timeout is for all of them together.`,
 // waitTimedOut is what `peer wait --timeout` exits with, as timeout(1) does.
 const waitTimedOut = 124
 
-func waitJob(ctx context.Context, cl *api.Client, w io.Writer, id string, timeout time.Duration) error {
+func waitJob(ctx context.Context, cl *client.Client, w io.Writer, id string, timeout time.Duration) error {
 	var last api.Job
 	bar := newProgress(w)
 	why := whyPrinter{w: w, bar: bar}
@@ -73,7 +74,7 @@ func waitJob(ctx context.Context, cl *api.Client, w io.Writer, id string, timeou
 
 // sayTruncated names tasks whose output was cut: without them it is not clear why the exit code is
 // 125.
-func sayTruncated(ctx context.Context, cl *api.Client, w io.Writer, j api.Job) {
+func sayTruncated(ctx context.Context, cl *client.Client, w io.Writer, j api.Job) {
 	const most = 5
 	var cut []string
 	err := cl.EachTask(ctx, j.ID, false, func(t api.Task) error {

@@ -11,6 +11,7 @@ import (
 
 	"covey/internal/pause"
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func watchCommand(c *cli) *cobra.Command {
@@ -52,7 +53,7 @@ const (
 // watching follows events across the ends of streams and restarts of the peer.
 type watching struct {
 	Streams
-	client    *api.Client
+	client    *client.Client
 	token     string // of the newest event
 	bookmarks bool
 	heard     bool // the peer has answered once

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -200,7 +201,7 @@ func TestWhoStopsAskingHasNotSeenThePeerStop(t *testing.T) {
 		t.Errorf("%v, said %q", err, talk)
 	}
 	cmd.SetContext(t.Context())
-	if err := awaitGone(cmd.Context(), c.data, api.NewClient(filepath.Join(c.data, "nobody"))); err != nil {
+	if err := awaitGone(cmd.Context(), c.data, client.New(filepath.Join(c.data, "nobody"))); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"covey/internal/golden"
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // moment fills times, which are structs of fields that nobody sees.
@@ -123,7 +124,7 @@ func TestWhatIsNoErrorOfOursIsAFailure(t *testing.T) {
 }
 
 // strange is a server that says exactly what a test wants.
-func strange(t *testing.T, status int, contentLength, body string) *api.Client {
+func strange(t *testing.T, status int, contentLength, body string) *client.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -139,7 +140,7 @@ func strange(t *testing.T, status int, contentLength, body string) *api.Client {
 	})}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = srv.Serve(l) }()
-	c := api.NewClient(path)
+	c := client.New(path)
 	t.Cleanup(func() { c.Close(); srv.Close(); <-ended })
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/taskstate"
 )
 
@@ -230,7 +231,7 @@ func TestWhatCannotBeMeantIsRefusedWithItsReason(t *testing.T) {
 
 func TestAnAnswerThatIsNoAnswerIsAnError(t *testing.T) {
 	_, srv, path := serve(t, &fake{})
-	c := api.NewClient(path)
+	c := client.New(path)
 	defer c.Close()
 	for _, x := range []struct{ status, body, says string }{
 		{"200", `not json`, "cannot read the peer's answer"},

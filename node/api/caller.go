@@ -192,11 +192,12 @@ func (g *Gate) owns(r *http.Request, b Backend) error {
 
 // shown tells whether a call shows the token.
 func (g *Gate) shown(r *http.Request) bool {
-	said := strings.TrimPrefix(r.Header.Get("Authorization"), bearer)
+	said := strings.TrimPrefix(r.Header.Get("Authorization"), Bearer)
 	return g.Token == "" || subtle.ConstantTimeCompare([]byte(said), []byte(g.Token)) == 1
 }
 
-const bearer = "Bearer "
+// Bearer begins the Authorization header; a token follows.
+const Bearer = "Bearer "
 
 // tokenName is the file of the data folder with the token.
 const tokenName = "api.token"
@@ -290,9 +291,9 @@ func (o *outcome) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 // failed is told by fail.
 func (o *outcome) failed(err *Error) { o.err = err }
 
-// readToken is the token of a running peer, "" if it cannot be read: from inside a task, or as
+// ReadToken is the token of a running peer, "" if it cannot be read: from inside a task, or as
 // another user.
-func readToken(path string) string {
+func ReadToken(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return ""

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // guarded puts a backend behind a gate, asked by who.
-func guarded(t *testing.T, b api.Backend, g *api.Gate, who api.Caller) (*api.Client, string) {
+func guarded(t *testing.T, b api.Backend, g *api.Gate, who api.Caller) (*client.Client, string) {
 	t.Helper()
 	c, path := serving(t, &http.Server{
 		Handler: api.NewHandler(b, g),
@@ -25,7 +26,7 @@ func guarded(t *testing.T, b api.Backend, g *api.Gate, who api.Caller) (*api.Cli
 }
 
 // asked are calls of each right.
-func asked(ctx context.Context, c *api.Client) map[string]error {
+func asked(ctx context.Context, c *client.Client) map[string]error {
 	all := map[string]error{}
 	_, all["status"] = c.Status(ctx)
 	_, all["job"] = c.Job(ctx, "mine")

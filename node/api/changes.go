@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"covey/taskstate"
@@ -152,57 +151,4 @@ type Predecessor struct {
 	ID    string `json:"id"`
 	Name  string `json:"name,omitempty"`
 	State string `json:"state,omitempty"` // "" if the job is not known any more
-}
-
-// Preview tells what would become of a job now.
-func (c *Client) Preview(ctx context.Context, s Submit) (Preview, error) {
-	return call[Preview](ctx, c, http.MethodPost, "/v1/jobs?dry_run=1", s)
-}
-
-// Renew has the peer sign a job anew, so that it may go on starting tasks.
-func (c *Client) Renew(ctx context.Context, id string) (Submitted, error) {
-	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/renew"), nil)
-}
-
-// Scale gives a service another count.
-func (c *Client) Scale(ctx context.Context, id string, count int) (Submitted, error) {
-	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/scale"), Scale{Count: count})
-}
-
-// Rollout pauses, continues or turns back an update.
-func (c *Client) Rollout(ctx context.Context, id, action string) (JobAnswer, error) {
-	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/rollout"), RolloutRequest{Action: action})
-}
-
-// Retry gives the slots that did not end well another attempt.
-func (c *Client) Retry(ctx context.Context, id string) (Retried, error) {
-	return call[Retried](ctx, c, http.MethodPost, jobPath(id, "/retry"), nil)
-}
-
-// Pin has a job kept when it is over, or ends that.
-func (c *Client) Pin(ctx context.Context, id string, not bool) (JobAnswer, error) {
-	q := ""
-	if not {
-		q = "?not=1"
-	}
-	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/pin"+q), nil)
-}
-
-// Trigger starts a run of a schedule now; the answer has its id.
-func (c *Client) Trigger(ctx context.Context, id string) (Submitted, error) {
-	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/trigger"), nil)
-}
-
-// Rebalance moves tasks of a service to where there are fewer, or tells which.
-func (c *Client) Rebalance(ctx context.Context, id string, dryRun bool) (Rebalanced, error) {
-	q := ""
-	if dryRun {
-		q = "?dry_run=1"
-	}
-	return call[Rebalanced](ctx, c, http.MethodPost, jobPath(id, "/rebalance")+q, nil)
-}
-
-// AllTasks lists a job's tasks with those that are not wanted any more and with earlier attempts.
-func (c *Client) AllTasks(ctx context.Context, id string) (Tasks, error) {
-	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks?all=1"), nil)
 }

@@ -1,5 +1,5 @@
-// Package api is the local HTTP API of a peer: its types, defined once here, its client, and its
-// server over a Backend.
+// Package api is the local HTTP API of a peer: its types, defined once here, and its server over a
+// Backend. Package client asks it.
 //
 // The API listens on a unix socket in the peer's data folder, which only its owner may enter. Every
 // route says what it asks of its caller (caller.go): from inside a task little is answered, and

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -48,25 +47,4 @@ type WebLink struct {
 	URL     string    `json:"url"`
 	Code    string    `json:"code"`    // becomes a token once, for who shows it at POST /login
 	Expires time.Time `json:"expires"` // of the code
-}
-
-// AccessTokens lists the tokens that let programs in over TCP.
-func (c *Client) AccessTokens(ctx context.Context) (AccessTokens, error) {
-	return call[AccessTokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
-}
-
-// CreateToken draws one.
-func (c *Client) CreateToken(ctx context.Context, r TokenRequest) (AccessToken, error) {
-	return call[AccessToken](ctx, c, http.MethodPost, "/v1/tokens", r)
-}
-
-// RevokeToken ends one.
-func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tokens/"+segment(id), nil)
-	return err
-}
-
-// OpenWeb opens the door for a browser on this machine.
-func (c *Client) OpenWeb(ctx context.Context, r TokenRequest) (WebLink, error) {
-	return call[WebLink](ctx, c, http.MethodPost, "/v1/web", r)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // fake answers with what a test gives it. Calls the test does not give an answer to would panic.
@@ -92,7 +93,7 @@ func (f *fake) note(what string) error {
 }
 
 // serve puts a backend behind a socket of its own, for as long as the test lasts.
-func serve(t *testing.T, b api.Backend) (*api.Client, *http.Server, string) {
+func serve(t *testing.T, b api.Backend) (*client.Client, *http.Server, string) {
 	t.Helper()
 	srv := &http.Server{Handler: api.NewHandler(b, nil)}
 	c, path := serving(t, srv)
@@ -100,7 +101,7 @@ func serve(t *testing.T, b api.Backend) (*api.Client, *http.Server, string) {
 }
 
 // serving has a server serve a socket of its own.
-func serving(t *testing.T, srv *http.Server) (c *api.Client, path string) {
+func serving(t *testing.T, srv *http.Server) (c *client.Client, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
 	l, err := api.Listen(path)
@@ -112,7 +113,7 @@ func serving(t *testing.T, srv *http.Server) (c *api.Client, path string) {
 		defer close(ended)
 		_ = srv.Serve(l) // ends with Close
 	}()
-	c = api.NewClient(path)
+	c = client.New(path)
 	t.Cleanup(func() {
 		c.Close()
 		srv.Close()

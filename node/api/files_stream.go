@@ -36,6 +36,12 @@ type putLine struct {
 // PutWriter writes what is put. After an error nothing more is written.
 type PutWriter struct{ w *bufio.Writer }
 
+// NewPutWriter begins to write it.
+func NewPutWriter(w io.Writer) *PutWriter { return &PutWriter{bufio.NewWriterSize(w, fileBuffer)} }
+
+// fileBuffer is how much is read or written at once, in bytes.
+const fileBuffer = 256 << 10
+
 // Blob says that a blob is here already, or sends its bytes, of which r must have Size.
 func (p *PutWriter) Blob(b PutBlob, r io.Reader) error {
 	b.Sent = r != nil
@@ -218,6 +224,12 @@ type FileReader struct {
 	left int64     // bytes of the last line
 	next *fileLine // begins another blob, or is the end
 	err  error
+}
+
+// NewFileReader begins to read it, from an answer's body. lost says what an error of the connection
+// means.
+func NewFileReader(body io.ReadCloser, lost func(error) error) *FileReader {
+	return &FileReader{r: bufio.NewReaderSize(body, fileBuffer), body: body, lost: lost}
 }
 
 // Next begins the next blob, whatever is left of the one before. The end is io.EOF.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 // longData is a data folder whose path is too long for a socket, so that the socket is in the
@@ -68,7 +69,7 @@ func TestASocketWhereOthersCouldPutOneIsNeitherOpenedNorAsked(t *testing.T) {
 			}
 			t.Errorf("%s: listens there: %v", what, err)
 		}
-		if _, err := api.Of(data).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
+		if _, err := client.Of(data).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
 			t.Errorf("%s: asked: %v", what, err)
 		}
 		if err := os.RemoveAll(sockets); err != nil {

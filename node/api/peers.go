@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"net/http"
+	"fmt"
 	"time"
 )
 
@@ -69,29 +69,11 @@ type Draining struct {
 	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
 }
 
-func peerPath(peer, rest string) string { return "/v1/peers/" + segment(peer) + rest }
-
-// Peer tells about one peer.
-func (c *Client) Peer(ctx context.Context, peer string) (PeerAnswer, error) {
-	return call[PeerAnswer](ctx, c, http.MethodGet, peerPath(peer, ""), nil)
-}
-
-// SetAvailability decides whether a peer takes tasks.
-func (c *Client) SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error) {
-	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)
-}
-
-// SetRoles changes what a peer may do.
-func (c *Client) SetRoles(ctx context.Context, peer string, r Roles) (PeerAnswer, error) {
-	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/roles"), r)
-}
-
-// SetLabels changes the labels of a peer.
-func (c *Client) SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error) {
-	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/labels"), l)
-}
-
-// Draining calls each with what is left on a drained peer until nothing is.
-func (c *Client) Draining(ctx context.Context, peer string, each func(Draining) error) error {
-	return stream(ctx, c, peerPath(peer, "/drain"), each)
+// OneSeat is the warning that all decisions are on one machine's disk, though so many machines may
+// hold a seat in the ledger.
+func OneSeat(who string, may int) string {
+	if may > 2 {
+		return fmt.Sprintf("only %s holds a seat: until others have caught up, all decisions are on its disk alone", who)
+	}
+	return fmt.Sprintf("only %s holds a seat: all decisions are on its disk alone. A third machine that may decide (`peer ticket`) makes it three seats", who)
 }

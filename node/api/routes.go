@@ -1,7 +1,9 @@
 package api
 
 import (
+	_ "embed"
 	"net/http"
+	"net/http/pprof" // also serves itself on http.DefaultServeMux, which nobody serves
 	"reflect"
 	"strings"
 )
@@ -114,4 +116,27 @@ func route(want right, pattern, about string, c Call, query ...string) Route {
 		r.Query = append(r.Query, Param{name, about})
 	}
 	return r
+}
+
+//go:embed openapi.json
+var openapi string
+
+// OpenAPI is the document of the API, in OpenAPI 3.1: a test makes it of Routes, the types in it
+// and their comments.
+func OpenAPI() string { return openapi }
+
+// profile answers with what runtime/pprof knows, for `go tool pprof`.
+func profile() Call {
+	c := custom[string](func(_ Backend, w http.ResponseWriter, r *http.Request) {
+		switch id := r.PathValue("id"); id {
+		case "profile":
+			pprof.Profile(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		default:
+			pprof.Handler(id).ServeHTTP(w, r)
+		}
+	})
+	c.Media = "application/octet-stream"
+	return c
 }

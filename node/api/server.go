@@ -59,7 +59,8 @@ func answer(w http.ResponseWriter, v any, err error) {
 	_ = json.NewEncoder(w).Encode(v) // the client has gone: nobody to tell
 }
 
-type errorBody struct {
+// ErrorBody is an error as an answer, and as the last line of a stream.
+type ErrorBody struct {
 	Error *Error `json:"error"`
 }
 
@@ -74,7 +75,7 @@ func fail(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(errorBody{e})
+	_ = json.NewEncoder(w).Encode(ErrorBody{e})
 }
 
 // lines sends JSON lines, each flushed. An error before the first line is a plain error answer;
@@ -111,6 +112,6 @@ func (l *lines[T]) end(err error) {
 	case !l.started:
 		fail(l.w, err)
 	default:
-		_ = l.enc.Encode(errorBody{AsError(err)})
+		_ = l.enc.Encode(ErrorBody{AsError(err)})
 	}
 }

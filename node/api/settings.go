@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -28,14 +27,4 @@ type Settings struct {
 type SettingsAnswer struct {
 	Settings Settings  `json:"settings"`
 	AsOf     time.Time `json:"as_of"`
-}
-
-// Settings tells what holds for the whole cluster.
-func (c *Client) Settings(ctx context.Context) (SettingsAnswer, error) {
-	return call[SettingsAnswer](ctx, c, http.MethodGet, "/v1/settings", nil)
-}
-
-// Set changes the settings that are not zero.
-func (c *Client) Set(ctx context.Context, s Settings) (SettingsAnswer, error) {
-	return call[SettingsAnswer](ctx, c, http.MethodPost, "/v1/settings", s)
 }

@@ -157,12 +157,3 @@ func taskQuery(v url.Values) (q TaskQuery, ok bool, err error) {
 	q.Limit, err = number(v, "limit", MaxPage, MaxPage)
 	return q, ok, err
 }
-
-// SomeTasks lists a page of a job's tasks.
-func (c *Client) SomeTasks(ctx context.Context, id string, q TaskQuery) (Tasks, error) {
-	v := url.Values{"sort": {q.Sort}, "peer": {q.Peer}, "after": {q.After}, "state": q.States}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks?"+v.Encode()), nil)
-}

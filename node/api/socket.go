@@ -4,14 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 )
-
-var errPermission = fs.ErrPermission
 
 // maxSocketPath is how long a path may be before it no longer fits every system's sockaddr_un (104
 // bytes on macOS, 108 on Linux).
@@ -41,10 +38,10 @@ func SocketPath(data string) string {
 // ownFolder is how the folder for sockets begins that are not in a data folder.
 const ownFolder = "covey-"
 
-// checkFolder tells whether nobody else can put a socket where this one is: in a folder that others
+// CheckFolder tells whether nobody else can put a socket where this one is: in a folder that others
 // can write to – /tmp is one – anybody could be first to have the name. A data folder is the peer's
 // own, which looks after it.
-func checkFolder(path string) error {
+func CheckFolder(path string) error {
 	dir := filepath.Dir(path)
 	if !strings.HasPrefix(filepath.Base(dir), ownFolder) {
 		return nil
@@ -68,7 +65,7 @@ func Listen(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("make a folder for the socket: %w", err)
 		}
 	}
-	if err := checkFolder(path); err != nil {
+	if err := CheckFolder(path); err != nil {
 		return nil, err
 	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {

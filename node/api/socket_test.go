@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/api/client"
 )
 
 func TestTheSocketIsInTheDataFolder(t *testing.T) {
@@ -72,7 +73,7 @@ func TestOnlyItsOwnerAndRootsTasksMayOpenTheSocketAndALeftOverIsReplaced(t *test
 
 func TestNobodyThereIsSaidWithWhatToType(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	c := api.NewClient(path)
+	c := client.New(path)
 	defer c.Close()
 	_, err := c.Status(t.Context())
 	e := api.AsError(err)

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -120,9 +118,4 @@ func quoted(w string) string {
 type JobFile struct {
 	ID   string `json:"id"`
 	File string `json:"file"`
-}
-
-// JobFile is the job file of a job.
-func (c *Client) JobFile(ctx context.Context, id string) (JobFile, error) {
-	return call[JobFile](ctx, c, http.MethodGet, jobPath(id, "/file"), nil)
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"covey/taskstate"
@@ -65,14 +64,4 @@ type TrustTried struct {
 	Reason  string    `json:"reason,omitempty"` // why not, or what it waits for
 	Held    []string  `json:"held,omitempty"`   // what it would run under, in words of a policy: as: self
 	AsOf    time.Time `json:"as_of"`
-}
-
-// Trust tells what this machine lets run.
-func (c *Client) Trust(ctx context.Context) (Trust, error) {
-	return call[Trust](ctx, c, http.MethodGet, "/v1/trust", nil)
-}
-
-// TryTrust tells what would become of a task.
-func (c *Client) TryTrust(ctx context.Context, t TrustTry) (TrustTried, error) {
-	return call[TrustTried](ctx, c, http.MethodPost, "/v1/trust/test", t)
 }

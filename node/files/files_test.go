@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/api/client"
 	"covey/node/blob"
 	"covey/node/blob/piece"
 	"covey/node/blob/store"
@@ -26,7 +27,7 @@ import (
 
 // peer is one with a store and an API of its own.
 type peer struct {
-	*api.Client
+	*client.Client
 	store *store.Store
 	now   time.Time
 	path  string // of its API
@@ -79,7 +80,7 @@ func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
 		}{f, others{p: p}}, nil)}
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = h.Serve(l) }() // ends with Close
-		p.Client, p.path = api.NewClient(path), path
+		p.Client, p.path = client.New(path), path
 		t.Cleanup(func() { p.Client.Close(); h.Close(); <-ended; srv.Close() })
 		all[name] = p
 	}

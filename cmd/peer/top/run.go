@@ -13,7 +13,7 @@ import (
 	"covey/node/api"
 )
 
-// Peer is what is asked; api.Client is one.
+// Peer is what is asked; client.Client is one.
 type Peer interface {
 	Peers(ctx context.Context) (api.Peers, error)
 	Jobs(ctx context.Context) (api.Jobs, error)

@@ -1,42 +1,44 @@
-package api
+package client
 
 import (
 	"context"
 	"encoding/json"
 	"net/http"
+
+	"covey/node/api"
 )
 
 // EachTask calls each with a job's tasks as they come, in the order of Tasks, or of AllTasks: a
 // million of them need not be held at once. An error of each ends it. What was called before an
 // error is part of the answer only.
-func (c *Client) EachTask(ctx context.Context, id string, all bool, each func(Task) error) error {
+func (c *Client) EachTask(ctx context.Context, id string, all bool, each func(api.Task) error) error {
 	path := "/tasks"
 	if all {
 		path += "?all=1"
 	}
-	resp, err := c.do(ctx, http.MethodGet, jobPath(id, path), nil)
+	resp, err := c.do(ctx, http.MethodGet, jobPath(id, path), "", nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	d := json.NewDecoder(resp.Body)
 	var stop error
-	if err := readTasks(d, func(t Task) bool { stop = each(t); return stop == nil }); err != nil {
+	if err := readTasks(d, func(t api.Task) bool { stop = each(t); return stop == nil }); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return Errorf(Failed, "cannot read the peer's answer: %v", err)
+		return api.Errorf(api.Failed, "cannot read the peer's answer: %v", err)
 	}
 	return stop
 }
 
 // readTasks reads the answer to its end, or until some says stop: one that was cut off is an error.
-func readTasks(d *json.Decoder, some func(Task) bool) error {
+func readTasks(d *json.Decoder, some func(api.Task) bool) error {
 	if err := expect(d, json.Delim('{'), "tasks", json.Delim('[')); err != nil {
 		return err
 	}
 	for d.More() {
-		var t Task
+		var t api.Task
 		if err := d.Decode(&t); err != nil {
 			return err
 		}
@@ -60,7 +62,7 @@ func expect(d *json.Decoder, tokens ...json.Token) error {
 			return err
 		}
 		if got != want {
-			return Errorf(Failed, "expected %v, got %v", want, got)
+			return api.Errorf(api.Failed, "expected %v, got %v", want, got)
 		}
 	}
 	return nil

@@ -1,4 +1,5 @@
-package api
+// Package client asks the API of a peer on this machine, by the socket in its data folder.
+package client
 
 import (
 	"bytes"
@@ -15,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"covey/node/api"
 )
 
 // Client asks a peer on this machine. It is safe for concurrent use.
@@ -29,16 +32,16 @@ const dialTimeout = 2 * time.Second
 
 // Of asks the peer with this data folder. Nothing is dialled yet.
 func Of(data string) *Client {
-	c := NewClient(SocketPath(data))
-	c.token = TokenPath(data)
+	c := New(api.SocketPath(data))
+	c.token = api.TokenPath(data)
 	return c
 }
 
-// NewClient asks the peer that listens on socket. Nothing is dialled yet.
-func NewClient(socket string) *Client {
+// New asks the peer that listens on socket. Nothing is dialled yet.
+func New(socket string) *Client {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if err := checkFolder(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := api.CheckFolder(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
 			d := net.Dialer{Timeout: dialTimeout}
@@ -47,39 +50,31 @@ func NewClient(socket string) *Client {
 		MaxIdleConnsPerHost: 64,
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no call becomes another one
-	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket, token: TokenPath(filepath.Dir(socket))}
+	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket, token: api.TokenPath(filepath.Dir(socket))}
 }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var r io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-		r = bytes.NewReader(b)
-	}
-	return c.send(ctx, method, path, r)
-}
-
-// send asks with a body as it is, which may be without end.
-func (c *Client) send(ctx context.Context, method, path string, r io.Reader) (*http.Response, error) {
-	return c.sendAs(ctx, method, path, "", r)
-}
-
 // Raw asks as an HTTP client would, with a body of a media type; the answer's body must be closed.
 func (c *Client) Raw(ctx context.Context, method, path, media string, body io.Reader) (io.ReadCloser, error) {
-	resp, err := c.sendAs(ctx, method, path, media, body)
+	resp, err := c.do(ctx, method, path, media, body)
 	if err != nil {
 		return nil, err
 	}
 	return resp.Body, nil
 }
 
-func (c *Client) sendAs(ctx context.Context, method, path, media string, r io.Reader) (*http.Response, error) {
+// do asks. A body that can be read goes as it is, and may be without end; any other goes as JSON.
+func (c *Client) do(ctx context.Context, method, path, media string, body any) (*http.Response, error) {
+	r, _ := body.(io.Reader)
+	if r == nil && body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		r = bytes.NewReader(b)
+	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path, r)
 	if err != nil {
 		return nil, err
@@ -87,8 +82,8 @@ func (c *Client) sendAs(ctx context.Context, method, path, media string, r io.Re
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	if token := readToken(c.token); token != "" { // another one after each start of the peer
-		req.Header.Set("Authorization", bearer+token)
+	if token := api.ReadToken(c.token); token != "" { // another one after each start of the peer
+		req.Header.Set("Authorization", api.Bearer+token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -101,29 +96,29 @@ func (c *Client) sendAs(ctx context.Context, method, path, media string, r io.Re
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	var e errorBody
-	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxBody)).Decode(&e); err != nil || e.Error == nil {
-		return nil, Errorf(Failed, "the peer answered %s and gave no reason", resp.Status)
+	var e api.ErrorBody
+	if err := json.NewDecoder(io.LimitReader(resp.Body, api.MaxBody)).Decode(&e); err != nil || e.Error == nil {
+		return nil, api.Errorf(api.Failed, "the peer answered %s and gave no reason", resp.Status)
 	}
 	return nil, e.Error
 }
 
 func (c *Client) unreachable(err error) error {
 	var op *net.OpError
-	if refused, ok := errors.AsType[*Error](err); ok {
+	if refused, ok := errors.AsType[*api.Error](err); ok {
 		return refused
 	}
 	if errors.As(err, &op) && op.Op == "dial" {
-		if errors.Is(err, errPermission) {
-			return Errorf(Refused, "the peer at %s belongs to another user: %v", c.socket, op.Err)
+		if errors.Is(err, fs.ErrPermission) {
+			return api.Errorf(api.Refused, "the peer at %s belongs to another user: %v", c.socket, op.Err)
 		}
-		return Errorf(NoCoordinator, "no peer answers at %s; start one with `peer up`", c.socket)
+		return api.Errorf(api.NoCoordinator, "no peer answers at %s; start one with `peer up`", c.socket)
 	}
-	return Errorf(NoCoordinator, "the peer at %s went away before it answered; see whether it runs with `peer status`, start it with `peer up`", c.socket)
+	return api.Errorf(api.NoCoordinator, "the peer at %s went away before it answered; see whether it runs with `peer status`, start it with `peer up`", c.socket)
 }
 
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (v T, err error) {
-	resp, err := c.do(ctx, method, path, body)
+	resp, err := c.do(ctx, method, path, "", body)
 	if err != nil {
 		return v, err
 	}
@@ -137,13 +132,13 @@ func decode[T any](ctx context.Context, r io.Reader) (v T, err error) {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
-		return v, Errorf(Failed, "cannot read the peer's answer: %v", err)
+		return v, api.Errorf(api.Failed, "cannot read the peer's answer: %v", err)
 	}
 	return v, nil
 }
 
 func stream[T any](ctx context.Context, c *Client, path string, each func(T) error) error {
-	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	resp, err := c.do(ctx, http.MethodGet, path, "", nil)
 	if err != nil {
 		return err
 	}
@@ -164,7 +159,7 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T) err
 		}
 		var v T
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return Errorf(Failed, "cannot read the peer's answer: %v", err)
+			return api.Errorf(api.Failed, "cannot read the peer's answer: %v", err)
 		}
 		if err := each(v); err != nil {
 			return err
@@ -174,11 +169,11 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T) err
 
 // streamError recognises the last line of a stream that failed: an object with nothing but an error
 // in it.
-func streamError(raw json.RawMessage) (*Error, bool) {
+func streamError(raw json.RawMessage) (*api.Error, bool) {
 	if !bytes.HasPrefix(raw, []byte(`{"error":`)) {
 		return nil, false
 	}
-	var e errorBody
+	var e api.ErrorBody
 	if json.Unmarshal(raw, &e) != nil || e.Error == nil {
 		return nil, false
 	}
@@ -197,37 +192,37 @@ func segment(id string) string {
 func jobPath(id, rest string) string { return "/v1/jobs/" + segment(id) + rest }
 
 // Submit hands in a job.
-func (c *Client) Submit(ctx context.Context, s Submit) (Submitted, error) {
-	return call[Submitted](ctx, c, http.MethodPost, "/v1/jobs", s)
+func (c *Client) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) {
+	return call[api.Submitted](ctx, c, http.MethodPost, "/v1/jobs", s)
 }
 
 // Cancel stops a job.
-func (c *Client) Cancel(ctx context.Context, id string) (JobAnswer, error) {
-	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/cancel"), nil)
+func (c *Client) Cancel(ctx context.Context, id string) (api.JobAnswer, error) {
+	return call[api.JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/cancel"), nil)
 }
 
 // Jobs lists all jobs the peer knows, newest first.
-func (c *Client) Jobs(ctx context.Context) (Jobs, error) {
-	return call[Jobs](ctx, c, http.MethodGet, "/v1/jobs", nil)
+func (c *Client) Jobs(ctx context.Context) (api.Jobs, error) {
+	return call[api.Jobs](ctx, c, http.MethodGet, "/v1/jobs", nil)
 }
 
 // Job tells about one job.
-func (c *Client) Job(ctx context.Context, id string) (JobAnswer, error) {
-	return call[JobAnswer](ctx, c, http.MethodGet, jobPath(id, ""), nil)
+func (c *Client) Job(ctx context.Context, id string) (api.JobAnswer, error) {
+	return call[api.JobAnswer](ctx, c, http.MethodGet, jobPath(id, ""), nil)
 }
 
 // Tasks lists a job's tasks by slot.
-func (c *Client) Tasks(ctx context.Context, id string) (Tasks, error) {
-	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks"), nil)
+func (c *Client) Tasks(ctx context.Context, id string) (api.Tasks, error) {
+	return call[api.Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks"), nil)
 }
 
 // Explain tells the story of a job or task.
-func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
-	return call[Explanation](ctx, c, http.MethodGet, "/v1/explain/"+segment(id), nil)
+func (c *Client) Explain(ctx context.Context, id string) (api.Explanation, error) {
+	return call[api.Explanation](ctx, c, http.MethodGet, "/v1/explain/"+segment(id), nil)
 }
 
 // Follow calls each with the job's progress until it has ended.
-func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(Progress) error) error {
+func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(api.Progress) error) error {
 	q := ""
 	if tasks {
 		q = "?tasks=1"
@@ -236,7 +231,7 @@ func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(Pr
 }
 
 // Logs calls each with the output of a job's tasks.
-func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogChunk) error) error {
+func (c *Client) Logs(ctx context.Context, id string, q api.LogQuery, each func(api.LogChunk) error) error {
 	v := url.Values{}
 	if q.Follow {
 		v.Set("follow", "1")
@@ -265,7 +260,7 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogC
 // Stdin passes on what the task of a job is to read, until r or ctx ends. An error of r's is told
 // to the task, which fails.
 func (c *Client) Stdin(ctx context.Context, id string, r io.Reader) error {
-	resp, err := c.send(ctx, http.MethodPost, jobPath(id, "/stdin"), r)
+	resp, err := c.do(ctx, http.MethodPost, jobPath(id, "/stdin"), "", r)
 	if err == nil {
 		_ = resp.Body.Close()
 	}
@@ -273,23 +268,23 @@ func (c *Client) Stdin(ctx context.Context, id string, r io.Reader) error {
 }
 
 // Peers lists everybody the peer knows.
-func (c *Client) Peers(ctx context.Context) (Peers, error) {
-	return call[Peers](ctx, c, http.MethodGet, "/v1/peers", nil)
+func (c *Client) Peers(ctx context.Context) (api.Peers, error) {
+	return call[api.Peers](ctx, c, http.MethodGet, "/v1/peers", nil)
 }
 
 // Status tells about the peer itself.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return call[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return call[api.Status](ctx, c, http.MethodGet, "/v1/status", nil)
 }
 
 // Stats tells what the peer costs.
-func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	return call[Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
+func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
+	return call[api.Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
 }
 
 // Metrics copies numbers about the peer to w, in MetricsFormat.
 func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
-	resp, err := c.do(ctx, http.MethodGet, "/metrics", nil)
+	resp, err := c.do(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {
 		return err
 	}
@@ -299,18 +294,18 @@ func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 }
 
 // Watch calls each with every event after the token since.
-func (c *Client) Watch(ctx context.Context, since string, each func(Event) error) error {
+func (c *Client) Watch(ctx context.Context, since string, each func(api.Event) error) error {
 	return stream(ctx, c, "/v1/watch?since="+url.QueryEscape(since), each)
 }
 
 // Invite makes a ticket.
-func (c *Client) Invite(ctx context.Context, r TicketRequest) (Ticket, error) {
-	return call[Ticket](ctx, c, http.MethodPost, "/v1/tickets", r)
+func (c *Client) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, error) {
+	return call[api.Ticket](ctx, c, http.MethodPost, "/v1/tickets", r)
 }
 
 // Invites lists the tickets made.
-func (c *Client) Invites(ctx context.Context) (Invites, error) {
-	return call[Invites](ctx, c, http.MethodGet, "/v1/tickets", nil)
+func (c *Client) Invites(ctx context.Context) (api.Invites, error) {
+	return call[api.Invites](ctx, c, http.MethodGet, "/v1/tickets", nil)
 }
 
 // Revoke ends a ticket.
@@ -320,7 +315,7 @@ func (c *Client) Revoke(ctx context.Context, id string) error {
 }
 
 // Remove ends a peer's membership.
-func (c *Client) Remove(ctx context.Context, peer string, how Removal) error {
+func (c *Client) Remove(ctx context.Context, peer string, how api.Removal) error {
 	path := "/v1/peers/" + segment(peer)
 	if how.Revoke {
 		path += "?revoke=true"
@@ -330,13 +325,13 @@ func (c *Client) Remove(ctx context.Context, peer string, how Removal) error {
 }
 
 // OrderedBy lists the jobs that a peer's key ordered and that are not over.
-func (c *Client) OrderedBy(ctx context.Context, peer string) (Ordered, error) {
-	return call[Ordered](ctx, c, http.MethodGet, "/v1/peers/"+segment(peer)+"/ordered", nil)
+func (c *Client) OrderedBy(ctx context.Context, peer string) (api.Ordered, error) {
+	return call[api.Ordered](ctx, c, http.MethodGet, "/v1/peers/"+segment(peer)+"/ordered", nil)
 }
 
 // Thaw ends a freeze of replacement.
-func (c *Client) Thaw(ctx context.Context) (Thawed, error) {
-	return call[Thawed](ctx, c, http.MethodPost, "/v1/thaw", nil)
+func (c *Client) Thaw(ctx context.Context) (api.Thawed, error) {
+	return call[api.Thawed](ctx, c, http.MethodPost, "/v1/thaw", nil)
 }
 
 // Leave ends this peer's own membership and stops it.
@@ -352,22 +347,22 @@ func (c *Client) Down(ctx context.Context) error {
 }
 
 // PlanRecover tells from which copy Recover would make a new ledger.
-func (c *Client) PlanRecover(ctx context.Context) (RecoverPlan, error) {
-	return call[RecoverPlan](ctx, c, http.MethodGet, "/v1/recover", nil)
+func (c *Client) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
+	return call[api.RecoverPlan](ctx, c, http.MethodGet, "/v1/recover", nil)
 }
 
 // Recover makes a new ledger from the copy that PlanRecover named, or a newer one.
-func (c *Client) Recover(ctx context.Context, r Recover) (Recovered, error) {
-	return call[Recovered](ctx, c, http.MethodPost, "/v1/recover", r)
+func (c *Client) Recover(ctx context.Context, r api.Recover) (api.Recovered, error) {
+	return call[api.Recovered](ctx, c, http.MethodPost, "/v1/recover", r)
 }
 
 // Block cuts the peer off from others, and slows it down (testnets only).
-func (c *Client) Block(ctx context.Context, b Block) error {
+func (c *Client) Block(ctx context.Context, b api.Block) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", b)
 	return err
 }
 
 // Story lists the newest of what happened that is not about single tasks.
-func (c *Client) Story(ctx context.Context, limit int) (Story, error) {
-	return call[Story](ctx, c, http.MethodGet, fmt.Sprint("/v1/story?limit=", limit), nil)
+func (c *Client) Story(ctx context.Context, limit int) (api.Story, error) {
+	return call[api.Story](ctx, c, http.MethodGet, fmt.Sprint("/v1/story?limit=", limit), nil)
 }

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"covey/node/api"
+)
+
+// Peer tells about one peer.
+func (c *Client) Peer(ctx context.Context, peer string) (api.PeerAnswer, error) {
+	return call[api.PeerAnswer](ctx, c, http.MethodGet, peerPath(peer, ""), nil)
+}
+
+// SetAvailability decides whether a peer takes tasks.
+func (c *Client) SetAvailability(ctx context.Context, peer string, a api.Availability) (api.PeerAnswer, error) {
+	return call[api.PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)
+}
+
+// SetRoles changes what a peer may do.
+func (c *Client) SetRoles(ctx context.Context, peer string, r api.Roles) (api.PeerAnswer, error) {
+	return call[api.PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/roles"), r)
+}
+
+// SetLabels changes the labels of a peer.
+func (c *Client) SetLabels(ctx context.Context, peer string, l api.Labels) (api.PeerAnswer, error) {
+	return call[api.PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/labels"), l)
+}
+
+// Draining calls each with what is left on a drained peer until nothing is.
+func (c *Client) Draining(ctx context.Context, peer string, each func(api.Draining) error) error {
+	return stream(ctx, c, peerPath(peer, "/drain"), each)
+}
+
+// Settings tells what holds for the whole cluster.
+func (c *Client) Settings(ctx context.Context) (api.SettingsAnswer, error) {
+	return call[api.SettingsAnswer](ctx, c, http.MethodGet, "/v1/settings", nil)
+}
+
+// Set changes the settings that are not zero.
+func (c *Client) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, error) {
+	return call[api.SettingsAnswer](ctx, c, http.MethodPost, "/v1/settings", s)
+}
+
+// Trust tells what this machine lets run.
+func (c *Client) Trust(ctx context.Context) (api.Trust, error) {
+	return call[api.Trust](ctx, c, http.MethodGet, "/v1/trust", nil)
+}
+
+// TryTrust tells what would become of a task.
+func (c *Client) TryTrust(ctx context.Context, t api.TrustTry) (api.TrustTried, error) {
+	return call[api.TrustTried](ctx, c, http.MethodPost, "/v1/trust/test", t)
+}
+
+// AccessTokens lists the tokens that let programs in over TCP.
+func (c *Client) AccessTokens(ctx context.Context) (api.AccessTokens, error) {
+	return call[api.AccessTokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
+}
+
+// CreateToken draws one.
+func (c *Client) CreateToken(ctx context.Context, r api.TokenRequest) (api.AccessToken, error) {
+	return call[api.AccessToken](ctx, c, http.MethodPost, "/v1/tokens", r)
+}
+
+// RevokeToken ends one.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tokens/"+segment(id), nil)
+	return err
+}
+
+// OpenWeb opens the door for a browser on this machine.
+func (c *Client) OpenWeb(ctx context.Context, r api.TokenRequest) (api.WebLink, error) {
+	return call[api.WebLink](ctx, c, http.MethodPost, "/v1/web", r)
+}
+
+func peerPath(peer, rest string) string { return "/v1/peers/" + segment(peer) + rest }
