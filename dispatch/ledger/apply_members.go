@@ -125,7 +125,7 @@ func (r *roster) remove(c *Remove, stamp int64) (res Result, gone bool) {
 	} else {
 		m.Entry.Removed, m.Entry.At, m.Entry.Sig = true, stamp, nil
 	}
-	m.Since, m.Revoked = stamp, c.Revoke
+	m.Since, m.Revoked = stamp, m.Revoked || c.Revoke
 	r.raiseDialect()
 	return Result{}, true
 }

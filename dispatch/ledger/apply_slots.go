@@ -11,7 +11,7 @@ func (b *book) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
 	switch {
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
-	case w.void(j):
+	case w.void(j.job):
 		return Result{Refused: CodeForbidden, Job: j.job.ID}
 	case j.cancelled && (j.Lasts() || !j.over):
 		return Result{Refused: CodeOver}

@@ -115,7 +115,7 @@ type Remove struct {
 	Entry  *admission.Entry `cbor:"3,keyasint,omitempty"`
 	// Revoke makes the peer's key void from here on: in the same step the jobs that it ordered are
 	// cancelled and its tickets revoked, its word for others' roles does not count any more, and
-	// nothing that it ordered begins again. It may come after the removal.
+	// nothing that it ordered begins again. It may come after the removal, and is never taken back.
 	Revoke bool `cbor:"4,keyasint,omitempty"`
 }
 

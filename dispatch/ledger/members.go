@@ -26,7 +26,7 @@ type Member struct {
 	Dialect      int               `cbor:"12,keyasint,omitempty"` // it reads, as it said; 0 is 1
 
 	Grants  []Grant `cbor:"13,keyasint,omitempty"` // who gave it its roles, the newest last
-	Revoked bool    `cbor:"14,keyasint,omitempty"` // removed, and its word counts for nothing any more
+	Revoked bool    `cbor:"14,keyasint,omitempty"` // removed, and its word counts for nothing any more, also if it is let in again
 }
 
 // Takes tells whether the peer takes new tasks as far as people said: it is not paused or drained.
@@ -88,6 +88,14 @@ type roster struct {
 
 func newRoster() roster {
 	return roster{members: map[taskstate.PeerID]*Member{}, invites: map[string]*InviteRecord{}}
+}
+
+// heard is a member whose word counts: nil if the peer is none now, or its key was ever revoked.
+func (r *roster) heard(peer taskstate.PeerID) *Member {
+	if m := r.members[peer]; m != nil && m.In() && !m.Revoked {
+		return m
+	}
+	return nil
 }
 
 // owner is one incarnation of one peer. Slots name it by a small number.

@@ -47,8 +47,8 @@ func (w *Warrants) judge(c *Command) (r Result, over bool) {
 	case err != nil:
 		return Result{Refused: CodeUnsigned}, true
 	}
-	by := w.roster.members[a.By]
-	if by == nil || !by.In() || a.By != own && !by.Entry.Has(need) {
+	by := w.roster.heard(a.By)
+	if by == nil || a.By != own && !by.Entry.Has(need) {
 		return Result{Refused: CodeForbidden}, true
 	}
 	return Result{Existed: true}, w.spent.Has(a)
@@ -103,7 +103,7 @@ func (w *Warrants) MayChange(by taskstate.PeerID, id taskstate.JobID) bool {
 	if !ok || w.head.settings.RequireOrders != On || j.job.OrderedBy() == by {
 		return true
 	}
-	m := w.roster.members[by]
+	m := w.roster.heard(by)
 	return m != nil && m.Entry.Has(admission.Admin)
 }
 
@@ -148,7 +148,7 @@ func (w *Warrants) ordered(job *taskstate.Job) Code {
 		}
 		return CodeNone
 	}
-	if by := w.roster.members[o.By]; by == nil || !by.In() || !by.Entry.Has(admission.Submit) {
+	if by := w.roster.heard(o.By); by == nil || !by.Entry.Has(admission.Submit) {
 		return CodeForbidden
 	}
 	return CodeNone
@@ -167,8 +167,8 @@ func (w *Warrants) OrderedBy(peer taskstate.PeerID) iter.Seq[*JobRecord] {
 }
 
 // void tells whether the key that ordered a job was revoked.
-func (w *Warrants) void(j *JobRecord) bool {
-	m := w.roster.members[j.job.OrderedBy()]
+func (w *Warrants) void(job *taskstate.Job) bool {
+	m := w.roster.members[job.OrderedBy()]
 	return m != nil && m.Revoked
 }
 
@@ -181,6 +181,8 @@ var ErrOutdated = errors.New("what was signed is not wanted any more")
 func (w *Warrants) Outdated(t taskstate.TaskID, job *taskstate.Job) error {
 	j := w.book.jobs[t.Job]
 	switch _, _, _, standing := w.book.assigned(t); {
+	case w.void(job):
+		return fmt.Errorf("%w: the key that ordered it was revoked", ErrOutdated)
 	case j == nil && w.book.finished.gone.have(t.Job):
 		return fmt.Errorf("%w: the job is over and forgotten", ErrOutdated)
 	case j == nil:
