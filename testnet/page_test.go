@@ -211,6 +211,18 @@ func hand(t *testing.T, net *testnet.Net, file string) string {
 	return s.ID
 }
 
+// crowd has the page believe that there are as many peers as window.crowd says, each linked to each,
+// one pair over a relay.
+const crowd = `(() => { const ask = window.fetch; window.fetch = async (path, how) => {
+	const r = await ask(path, how), as = (v) => new Response(JSON.stringify(v)), v = window.crowd && ['/v1/peers', '/v1/links'].includes(path) && await r.json();
+	if (!v) return r;
+	if (path === '/v1/peers') {
+		while (v.peers.length < window.crowd) v.peers.push({ ...v.peers.find((p) => !p.self), id: 'p' + v.peers.length, name: 'peer' + v.peers.length, coordinator: false });
+		window.ids = v.peers.map((p) => p.id);
+	} else v.links = (window.ids || []).flatMap((from) => window.ids.filter((to) => to !== from).map((to) => ({ from, to, path: [from, to].every((id) => ['p5', 'p9'].includes(id)) ? 'relayed' : 'direct', rtt: 0 })));
+	return as(v);
+}; })()`
+
 func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 	net := pageNet(t)
 	b := browse(t, net, 1)
@@ -225,7 +237,7 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 		t.Errorf("a cookie: %s", cookie)
 	}
 	views := []struct{ name, hash, says, shows string }{
-		{"cluster", "#/", "All 3 peers", "document.querySelectorAll('svg.cluster a').length === 3 && document.querySelectorAll('ul.jobs > li').length === 3"},
+		{"cluster", "#/", "All 3 peers", "document.querySelectorAll('svg.cluster a').length === 3 && document.querySelectorAll('svg.cluster line.direct').length === 3 && document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"jobs", "#/jobs", "1 failed", "document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"job", "#/job/" + id, "26 of 30 done. 4 failed", "document.querySelectorAll('canvas').length === 2 && document.body.innerText.includes('exit 3') && document.body.innerText.includes('Slowest')"},
 		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors')"},
@@ -260,7 +272,24 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 	b.do(chromedp.KeyEvent("t"))
 	b.sees("the pictures as tables", "!document.querySelector('canvas') && [...document.querySelectorAll('td')].some((d) => d.innerText.includes('complete'))")
 	b.accessible("job as tables")
-	b.do(chromedp.KeyEvent("t"), chromedp.KeyEvent("?"))
+	b.at("#/")
+	b.sees("the links in words", "[...document.querySelectorAll('td')].filter((d) => d.innerText === 'all others').length === 3")
+	b.accessible("cluster as tables")
+	b.do(chromedp.KeyEvent("t"))
+	b.do(chromedp.EmulateViewport(1360, 900))
+	b.js(crowd)
+	for _, n := range []int{24, 200} {
+		b.js(fmt.Sprintf("(() => { window.crowd = %d; })()", n))
+		b.says(fmt.Sprintf("All %d peers", n))
+		if n <= 24 {
+			b.sees("each link once", "document.querySelectorAll('svg.cluster line.direct').length === 275 && document.querySelectorAll('svg.cluster line.relayed').length === 1")
+		} else {
+			b.sees("tiles", "document.querySelectorAll('.tiles a').length === 200 && !document.querySelector('svg.cluster')")
+		}
+		b.picture(fmt.Sprintf("crowd-%d", n))
+	}
+	b.accessible("many peers")
+	b.do(chromedp.KeyEvent("?"))
 	b.sees("the keys", "document.querySelector('dialog[open]')?.innerText.includes('Esc')")
 	b.accessible("keys")
 	b.silent()
@@ -313,10 +342,15 @@ func TestAKillIsSeenOnThePageWhileItIsLookedAt(t *testing.T) {
 	net := pageNet(t)
 	b := browse(t, net, 2)
 	b.says("All 3 peers are here")
+	links := func(direct, away int) string {
+		return fmt.Sprintf("document.querySelectorAll('line.direct').length === %d && document.querySelectorAll('line.away').length === %d", direct, away)
+	}
+	b.sees("all links", links(3, 0))
 	if err := net.Kill(3); err != nil {
 		t.Fatal(err)
 	}
 	b.says("cannot be reached. The other 2 peers go on")
+	b.sees("that its link is gone", links(1, 1))
 	b.accessible("a peer that is away")
 	b.picture("killed")
 	if err := net.Restart(timed(t), 3); err != nil {

@@ -10,11 +10,12 @@ export function useLive() {
   return live;
 }
 
-// useAsked asks again when a job has changed, at most once a second, and when the path is another.
-export function useAsked(path, job) {
+// useAsked asks again when a job has changed, at most once a second, and when the path is another;
+// with every, after so many seconds whatever has changed.
+export function useAsked(path, job, every) {
   const [v, set] = useState({ path });
   useEffect(() => {
-    let over = false, dirty = true, busy = false;
+    let over = false, dirty = true, busy = false, n = 0;
     const abort = new AbortController();
     const ask = async () => {
       if (!path || !dirty || busy || document.hidden) return;
@@ -28,12 +29,12 @@ export function useAsked(path, job) {
       }
       busy = false;
     };
-    const changed = (id) => { if (!job || !id || id === job) dirty = true; };
+    const changed = (id) => { if (!id || (!every && (!job || id === job))) dirty = true; };
     live.jobWatchers.add(changed);
-    const t = setInterval(() => { if (live.held) dirty = true; ask(); }, 1000);
+    const t = setInterval(() => { if (every ? ++n % every === 0 : live.held) dirty = true; ask(); }, 1000);
     ask();
     return () => { over = true; abort.abort(); clearInterval(t); live.jobWatchers.delete(changed); };
-  }, [path, job]);
+  }, [path, job, every]);
   return v.path === path ? v : {};
 }
 
