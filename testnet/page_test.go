@@ -228,7 +228,7 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 	b := browse(t, net, 1)
 	id := hand(t, net, frames)
 	hand(t, net, "name: train-gpu\nrun: {process: {command: [\"true\"]}}\nconstraints: [\"peer.label.gpu == a100\"]\n")
-	hand(t, net, "name: service\ntype: service\ncount: 3\nrun: {process: {command: [sleep, \"1000\"]}}\nresources: {cpus: 0.1}\n")
+	hand(t, net, "name: service\ntype: global\nrun: {process: {command: [sleep, \"1000\"]}}\nresources: {cpus: 0.1}\n")
 	b.says("All 3 peers are here. 1 job runs on")
 	if at := b.js("location.href"); strings.Contains(at, "code") {
 		t.Errorf("the code stays in the address: %s", at)
@@ -240,7 +240,7 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 		{"cluster", "#/", "All 3 peers", "document.querySelectorAll('svg.cluster a').length === 3 && document.querySelectorAll('svg.cluster line.direct').length === 3 && document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"jobs", "#/jobs", "1 failed", "document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"job", "#/job/" + id, "26 of 30 done. 4 failed", "document.querySelectorAll('canvas').length === 2 && document.body.innerText.includes('exit 3') && document.body.innerText.includes('Slowest')"},
-		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors')"},
+		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors') && document.querySelector('[aria-label=\"Runs there\"] li')?.innerText.match(/service.*\\s.*task/)"},
 		{"story", "#/story", "", "['was elected', 'was admitted', 'render: failed'].every((s) => document.querySelector('ul.story').innerText.includes(s))"},
 		{"run", "#/run", "would", "document.querySelector('textarea')"},
 	}

@@ -1,11 +1,11 @@
-// One peer: how it stands, what is wrong, what it offers; drain and its like.
+// One peer: how it stands, what is wrong, what it offers and runs; drain and its like.
 import { html } from "./preact.js";
-import { post } from "./api.js";
-import { Do, Says, Table, useLive } from "./parts.js";
+import { post, seg } from "./api.js";
+import { Do, Says, Table, useAsked, useLive } from "./parts.js";
 import * as w from "./words.js";
 
 export function Peer({ id }) {
-  const { peers } = useLive();
+  const { peers, jobs } = useLive();
   const p = peers.peers.find((x) => x.id === id || x.name === id);
   if (!p) return html`<${Says}><strong class="bad">No peer ${id} is known here.</strong><//>`;
   const to = (availability) => post(`/v1/peers/${p.id}/availability`, JSON.stringify({ availability, reason: "on the page" }));
@@ -19,8 +19,18 @@ export function Peer({ id }) {
     <div class="grid">
       <section aria-label="Use"><h2>Use</h2><${Meter} name="processors" used=${p.cpus_running} queued=${p.cpus_queued} all=${p.cpus} of=${w.num} /><${Meter} name="memory" used=${p.memory_used} all=${p.memory} of=${w.size} /><${Meter} name="disk" used=${p.disk_used} all=${p.disk} of=${w.size} />
         ${Object.entries(p.offers || {}).map(([k, n]) => html`<${Meter} key=${k} name=${k} used=${p.offers_used?.[k] || 0} all=${n} of=${w.num} />`)}</section>
+      <section aria-label="Runs there"><h2>Runs there</h2>${p.tasks ? html`<ul class="jobs">${jobs.jobs.filter((j) => j.tasks?.running || j.tasks?.saving).slice(0, mostJobs).map((j) => html`<${Here} key=${j.id} job=${j} peer=${p.id} />`)}</ul>` : html`<p class="dim">Nothing.</p>`}</section>
       <section aria-label="About it"><h2>About it</h2><${Table} label="About it" rows=${[["id", p.id], ["link", p.path + (p.rtt ? ", " + w.rtt(p.rtt) : "")], ["runs on", [p.os, p.arch].filter(Boolean).join("/")], ["version", p.version], ["roles", (p.roles || []).join(", ")], ["labels", Object.entries(p.labels || {}).map(([k, v]) => `${k}=${v}`).join(" ")], ["holds", (p.holds || []).join(" ")], ["addresses", (p.addrs || []).join(" ")], ["why", p.availability_reason]].filter(([, v]) => v).map(([id, v]) => ({ id, v }))}
         columns=${[["", (r) => html`<span class="dim">${r.id}</span>`], ["", (r) => html`<span class="mono">${r.v}</span>`, "wide"]]} /></section></div>`;
+}
+
+const mostJobs = 20, mostTasks = 8;
+// Here is what runs of one job on a peer.
+function Here({ job, peer }) {
+  const v = useAsked(`/v1/jobs/${job.id}/tasks?state=running,saving&peer=${seg(peer)}&limit=${mostTasks}`, job.id).value;
+  if (!v?.tasks.length) return "";
+  return html`<li><a href=${"#/job/" + job.id}><div class="row"><span><b>${job.name}</b><span class="mono">${w.short(job.id)}</span></span><span>${w.many(v.all, "task")}</span></div>
+    <div class="sub">${v.tasks.map((t) => `${t.slot}.${t.attempt}${t.item ? " " + t.item : ""}`).join(", ")}${v.all > mostTasks ? ", …" : ""}</div></a></li>`;
 }
 
 function Meter({ name, used, queued = 0, all, of }) {
