@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	cdp "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
@@ -329,6 +330,8 @@ func TestWhatIsDoneOnThePageIsDone(t *testing.T) {
 	b.click("dialog[open] button.bad")
 	b.says("was stopped")
 
+	b.downloads(net)
+
 	b.at("#/peer/" + net.ID(3))
 	b.click("#drain")
 	b.click("dialog[open] button")
@@ -336,6 +339,42 @@ func TestWhatIsDoneOnThePageIsDone(t *testing.T) {
 	b.click("#activate")
 	b.says("It takes tasks")
 	b.silent()
+}
+
+// downloads checks that what a job left comes to the browser's machine as it is.
+func (b *browser) downloads(net *testnet.Net) {
+	b.Helper()
+	dir := b.TempDir()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, cdp.SetDownloadBehavior, cdp.SetDownloadBehaviorParams{Behavior: cdp.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir})
+		return err
+	}))
+	id := hand(b.T, net, "name: leaves\nrun: {process: {shell: true, command: 'mkdir out; : >out/empty; seq 400000 >out/numbers.txt'}}\noutputs: [out]\n")
+	b.at("#/job/" + id)
+	b.says("is complete")
+	b.js(`(() => { const ask = window.fetch; window.fetch = async (path, how) => {
+		const r = await ask(path, how);
+		if (!path.includes('/files?')) return r;
+		const v = await r.json();
+		v.files.push({ ...v.files.find((f) => f.size), path: 'out/large', size: 300 * 2 ** 20 });
+		return new Response(JSON.stringify(v));
+	}; })()`)
+	b.click("[aria-label=Files] h2 button")
+	b.sees("a line and no button for what is too large", `(() => { const r = [...document.querySelectorAll('[aria-label=Files] tr')].find((r) => r.innerText.includes('out/large'));
+		return r?.innerText.includes('peer get') && !r.querySelector('button'); })()`)
+	b.accessible("files")
+	b.picture("files")
+	var numbers strings.Builder
+	for i := range 400_000 {
+		fmt.Fprintln(&numbers, i+1)
+	}
+	for name, want := range map[string]string{"numbers.txt": numbers.String(), "empty": ""} {
+		b.click(fmt.Sprintf("[aria-label='Download out/%s of task 1']", name))
+		eventually(b.T, name+" is downloaded", func() (bool, string) {
+			got, err := os.ReadFile(filepath.Join(dir, name))
+			return err == nil && string(got) == want, fmt.Sprintf("%d bytes of %d, %v; the page says: %s", len(got), len(want), err, b.js("document.querySelector('[role=status]').innerText"))
+		})
+	}
 }
 
 func TestAKillIsSeenOnThePageWhileItIsLookedAt(t *testing.T) {

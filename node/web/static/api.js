@@ -64,6 +64,35 @@ export async function lines(path, each, signal) {
   }
 }
 
+// bytes brings a file that a job left, whole or not at all: lines of JSON, each followed by as many
+// bytes as it says.
+export async function bytes(root) {
+  const r = await send("POST", "/v1/files/get", JSON.stringify({ root }), "application/json");
+  const reader = r.body.getReader(), text = new TextDecoder(), out = [];
+  for (let head = "", left = 0; ; ) {
+    let { value, done } = await reader.read();
+    if (done) throw new Failed(0, { message: "the file was cut off: try once more" });
+    while (value.length) {
+      if (left) {
+        out.push(value.subarray(0, left));
+        const n = Math.min(left, value.length);
+        left -= n;
+        value = value.subarray(n);
+        continue;
+      }
+      const at = value.indexOf(10);
+      head += text.decode(at < 0 ? value : value.subarray(0, at), { stream: true });
+      if (at < 0) break;
+      const line = JSON.parse(head);
+      if (line.error) throw new Failed(200, line.error);
+      if (line.end) return out;
+      head = "";
+      left = line.bytes || 0;
+      value = value.subarray(at + 1);
+    }
+  }
+}
+
 // live is what is known now. Whoever shows it is told of changes; while the tab is hidden nothing is
 // asked.
 export const live = {

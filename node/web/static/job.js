@@ -1,6 +1,6 @@
 // One job: where each task is, where and when they ran, what failed, what they print.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
-import { get, lines, live, post, seg } from "./api.js";
+import { bytes, lines, live, post, seg } from "./api.js";
 import { Heat, Lanes } from "./draw.js";
 import { Bar, Do, Legend, Says, State, Table, useAsked } from "./parts.js";
 import * as w from "./words.js";
@@ -51,10 +51,10 @@ export function Job({ id, text, now }) {
         ["Tasks", (g) => w.num(g.count + (g.earlier || 0)), "n"], ["How", (g) => (g.signal ? `signal ${g.signal}` : g.exit_code != null ? `exit ${g.exit_code}` : g.reason || g.state)],
         ["What it said", (g) => g.message || g.reason, "wide"], ["Where", (g) => g.peers.slice(0, 3).map((p) => p.peer_name).join(", ")],
         ["One of them", (g) => g.examples[0] && html`<button class="small mono" onClick=${() => setLog(g.examples[0].task)}>${g.examples[0].task.split(".").slice(1).join(".")}</button>`]]} /></section>`}
+    <${Files} job=${j} />
     <div class="grid">
       ${slow.length > 0 && html`<section aria-label="Slowest"><h2>Slowest</h2><${Table} label="Slowest tasks" rows=${slow} columns=${[
         ["Task", (t) => html`<button class="small mono" onClick=${() => setLog(t.id)}>${t.slot}.${t.attempt}</button>`], ["State", (t) => html`<${State} s=${t.state} />`], ["Took", (t) => w.span(t.took), "n"], ["Waited", (t) => w.span(t.waited), "n"], ["Peer", (t) => t.peer_name], ["Item", (t) => t.item || "", "wide"]]} /></section>`}
-      <${Files} job=${j} />
       <section aria-label="What it runs"><h2>What it runs</h2><${Spec} j=${j} /></section></div>`;
 }
 
@@ -65,15 +65,28 @@ function Spec({ j }) {
   return html`<${Table} label="What it runs" rows=${rows.map(([id, v]) => ({ id, v }))} columns=${[["", (r) => html`<span class="dim">${r.id}</span>`], ["", (r) => html`<span class="mono">${r.v}</span>`, "wide"]]} />`;
 }
 
-const mostFiles = 200;
+const mostFiles = 200, mostBytes = 256 << 20; // a browser holds a download in memory
+
+// download hands a file to the browser under its own name, with its task's number if there are several.
+async function download(job, f) {
+  const a = document.createElement("a"), name = f.path.split("/").pop();
+  a.download = job.count > 1 ? `${f.slot}-${name}` : name;
+  a.href = URL.createObjectURL(new Blob(f.size ? await bytes(f.ref) : [], { type: "application/octet-stream" })); // else a browser appends what it guesses
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 60000);
+  return a.download;
+}
+
 function Files({ job }) {
   const [open, setOpen] = useState(false);
   const v = useAsked(open && `/v1/jobs/${job.id}/files?partial=1`, job.id);
   if (!job.spec?.outputs?.length) return "";
   const all = v.value?.files;
   return html`<section aria-label="Files"><h2>Files <button class="small" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "hide" : "show"}</button></h2>
-    ${!open ? html`<span class="dim">kept of each task: ${job.spec.outputs.join(", ")}</span>` : v.error ? html`<span class="bad">${v.error.message}</span>` : !all ? "…" : html`<p class="dim">${w.many(all.length, "file")}${all.length > mostFiles ? `, the first ${mostFiles}` : ""}; <span class="mono">peer get ${w.short(job.id)}</span> brings them.</p>
-    <${Table} label="Files" rows=${all.slice(0, mostFiles).map((f) => ({ ...f, id: f.slot + f.path }))} columns=${[["Task", (f) => f.slot, "n"], ["File", (f) => f.path, "wide"], ["Size", (f) => (f.kind === "file" ? w.size(f.size) : f.kind), "n"]]} />`}</section>`;
+    ${!open ? html`<span class="dim">kept of each task: ${job.spec.outputs.join(", ")}</span>` : v.error ? html`<span class="bad">${v.error.message}</span>` : !all ? "…" : html`<p class="dim">${w.many(all.length, "file")}${all.length > mostFiles ? `, the first ${mostFiles}` : ""}; <span class="mono">peer get ${w.short(job.id)}</span> brings them${w.parts(job).bad ? html`, with <span class="mono">--partial</span> also those of tasks that failed` : ""}.</p>
+    <${Table} label="Files" rows=${all.slice(0, mostFiles).map((f) => ({ ...f, id: f.slot + f.path }))} columns=${[["Task", (f) => f.slot, "n"], ["File", (f) => f.path, "wide"], ["Size", (f) => (f.kind === "file" ? w.size(f.size) : f.kind), "n"],
+      ["To this machine", (f) => (f.ref && f.size <= mostBytes ? html`<${Do} small name="Download" label=${`Download ${f.path} of task ${f.slot}`} act=${() => download(job, f)} done=${(name) => `${name} is downloaded`} />` : "")],
+      ["As a command", (f) => html`<span class="mono">peer get ${w.short(job.id)}.${f.slot}</span>`]]} />`}</section>`;
 }
 
 const mostText = 200000;

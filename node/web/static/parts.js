@@ -79,7 +79,7 @@ export function Notes() {
   return html`<div role="status" aria-live="polite">${text && html`<div class="says">${text}</div>`}</div>`;
 }
 
-export function Do({ name, ask, act, done, bad, id }) {
+export function Do({ name, label, ask, act, done, bad, small, id }) {
   const ref = useRef(), [busy, setBusy] = useState(false);
   const go = async () => {
     ref.current?.close();
@@ -93,7 +93,7 @@ export function Do({ name, ask, act, done, bad, id }) {
     }
     setBusy(false);
   };
-  return html`<button id=${id} class=${bad ? "bad" : ""} disabled=${busy} onClick=${() => (ask ? ref.current.showModal() : go())}>${name}</button>
+  return html`<button id=${id} class=${bad ? "bad" : small ? "small" : ""} aria-label=${label} disabled=${busy} onClick=${() => (ask ? ref.current.showModal() : go())}>${name}</button>
     ${ask && html`<dialog ref=${ref} aria-label=${name}><p>${ask}</p><div class="tools">
       <button class=${bad ? "bad" : ""} onClick=${go}>${name}</button><button autofocus onClick=${() => ref.current.close()}>No</button></div></dialog>`}`;
 }
