@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/testnet"
 )
@@ -37,6 +38,7 @@ const pictures = "COVEY_PICTURES"
 // browse opens a peer's page as `peer web` does.
 func browse(t *testing.T, net *testnet.Net, k int) *browser {
 	t.Helper()
+	long.Test(t)
 	var program string
 	for _, name := range []string{"chromium-headless-shell", "headless-shell", "chromium", "google-chrome"} {
 		if program == "" {
