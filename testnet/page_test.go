@@ -282,7 +282,10 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 	b.do(chromedp.EmulateViewport(1360, 900))
 	b.js(crowd)
 	for _, n := range []int{24, 200} {
-		b.js(fmt.Sprintf("(() => { window.crowd = %d; })()", n))
+		b.at("#/jobs")
+		b.sees("the jobs", "document.getElementById('find')")
+		b.js(fmt.Sprintf("(window.crowd = %d, import('/api.js').then((m) => m.live.refresh()))", n)) // not in five seconds
+		b.at("#/")
 		b.says(fmt.Sprintf("All %d peers", n))
 		if n <= 24 {
 			b.sees("each link once", "document.querySelectorAll('svg.cluster line.direct').length === 275 && document.querySelectorAll('svg.cluster line.relayed').length === 1")
