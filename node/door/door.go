@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -271,6 +272,9 @@ func hosts(at net.Addr, conf *tls.Config) (all []string) {
 // AccessTokens implements api.DoorBackend.
 func (d *Door) AccessTokens(context.Context) (api.AccessTokens, error) {
 	a := api.AccessTokens{Tokens: []api.AccessToken{}, AsOf: d.cfg.Now().UTC()}
+	if d.tokens.damaged != nil {
+		return a, d.tokens.damaged
+	}
 	for _, k := range d.tokens.list() {
 		a.Tokens = append(a.Tokens, k.shown())
 	}
@@ -295,7 +299,7 @@ func (d *Door) drop(id string) error {
 
 // OpenWeb implements api.DoorBackend.
 func (d *Door) OpenWeb(ctx context.Context, r api.TokenRequest) (api.WebLink, error) {
-	if err := check(r); err != nil {
+	if err := cmp.Or(check(r), d.tokens.damaged); err != nil {
 		return api.WebLink{}, err
 	}
 	c := rand.Text()

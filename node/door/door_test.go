@@ -396,7 +396,7 @@ func TestTokensAreKeptAsHashesAndEnd(t *testing.T) {
 	}
 }
 
-func TestADamagedFileLetsNobodyInAndDoesNotKeepThePeerFromStarting(t *testing.T) {
+func TestADamagedFileLetsNobodyInIsNotWrittenOverAndDoesNotKeepThePeerFromStarting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(path, []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -405,8 +405,16 @@ func TestADamagedFileLetsNobodyInAndDoesNotKeepThePeerFromStarting(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := d.AccessTokens(t.Context()); err != nil || len(l.Tokens) > 0 {
-		t.Errorf("%+v %v", l, err)
+	_, listed := d.AccessTokens(t.Context())
+	_, created := d.CreateToken(t.Context(), api.TokenRequest{Scope: api.ReadScope, Expires: 60})
+	_, opened := d.OpenWeb(t.Context(), api.TokenRequest{Scope: api.ReadScope, Expires: 60})
+	for what, err := range map[string]error{"open": opened, "list": listed, "create": created, "revoke": d.RevokeToken(t.Context(), "any")} {
+		if e := api.AsError(err); e == nil || e.Code != api.Failed || !strings.Contains(e.Message, "is damaged") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "[{" {
+		t.Errorf("the file is %q, %v", b, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -48,6 +47,8 @@ type tokens struct {
 	path string
 	now  func() time.Time
 
+	damaged error // the file cannot be read: there are none, and none is made
+
 	mu  sync.Mutex
 	all []kept
 }
@@ -60,13 +61,14 @@ func openTokens(path string, now func() time.Time) (*tokens, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return t, nil
 	case err != nil:
-		return t, err
+		t.damaged = api.Errorf(api.Failed, "the tokens cannot be read: %v; start the peer again when they can be", err)
+		return t, t.damaged
 	}
 	if err := json.Unmarshal(b, &t.all); err != nil {
 		t.all = nil
-		return t, fmt.Errorf("the file %s with the tokens is damaged: %w; remove it, and make new ones with `peer token create`", path, err)
+		t.damaged = api.Errorf(api.Failed, "the file %s with the tokens is damaged: %v; remove it, start the peer again, and make new ones with `peer token create`", path, err)
 	}
-	return t, nil
+	return t, t.damaged
 }
 
 // live are those that have not expired. The caller holds the lock.
@@ -77,6 +79,9 @@ func (t *tokens) live() []kept {
 
 // put writes and keeps them. The caller holds the lock.
 func (t *tokens) put(all []kept) error {
+	if t.damaged != nil {
+		return t.damaged
+	}
 	b, err := json.MarshalIndent(all, "", " ")
 	if err == nil {
 		err = atomicfile.Write(t.path, append(b, '\n'))
@@ -156,7 +161,7 @@ func (t *tokens) revoke(id string) error {
 	defer t.mu.Unlock()
 	all := t.live()
 	rest := slices.DeleteFunc(slices.Clone(all), func(k kept) bool { return k.ID == id || k.Name == id })
-	if len(rest) == len(all) {
+	if len(rest) == len(all) && t.damaged == nil {
 		return api.Errorf(api.NotFound, "no token %q; see `peer token list`", id)
 	}
 	return t.put(rest)
