@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -27,5 +28,35 @@ func TestPatienceGrowsWithTheRoundTripAndNeverFallsBelowThatOfFastLinks(t *testi
 		if r := min(a, farthest); near.leader < 2*r || near.voter < near.leader+2*r {
 			t.Fatalf("over %v an answer comes too late: %+v", a, near)
 		}
+	})
+}
+
+// What raft has in its queues when it is stopped it never answers.
+func TestRaftIsStoppedWhenItHasAnsweredOrDoesNot(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		n := rapid.IntRange(0, 5).Draw(r, "asked")
+		answers := rapid.SliceOfN(rapid.IntRange(0, 2000), n, n).Draw(r, "answered after so many milliseconds")
+		synctest.Test(t, func(t *testing.T) {
+			var a asks
+			begun := time.Now()
+			var last time.Duration
+			for _, ms := range answers {
+				took := time.Duration(ms) * time.Millisecond
+				last = max(last, took)
+				if !a.begin() {
+					t.Fatal("raft may not be asked")
+				}
+				time.AfterFunc(took, a.end)
+			}
+			a.close()
+			if waited := time.Since(begun); waited != min(last, lastAnswers) {
+				t.Errorf("waited for %v, with answers after %v ms", waited, answers)
+			}
+			if a.begin() {
+				t.Error("raft is asked while it stops")
+			}
+			a.close() // again
+			time.Sleep(2 * time.Second)
+		})
 	})
 }

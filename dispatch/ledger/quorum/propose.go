@@ -111,6 +111,7 @@ func newProposal(commands []ledger.Command) (*proposal, error) {
 
 // batch is an entry under way and the proposals in it.
 type batch struct {
+	seat   *seat
 	future raft.ApplyFuture // nil if err
 	err    error
 	parts  []*proposal
@@ -176,19 +177,26 @@ gather:
 		b.err = fmt.Errorf("encode a ledger entry: %w", err)
 		return b, held
 	}
-	b.future = l.seat.raft.Apply(data, 0)
+	if !l.seat.asks.begin() {
+		b.err = raft.ErrNotLeader
+		return b, held
+	}
+	b.seat, b.future = l.seat, l.seat.raft.Apply(data, 0)
 	return b, held
 }
 
 // answer waits for the entry and tells every caller its part.
 func (b batch) answer(t *terms) {
-	d := decided{err: b.err}
+	var d decided
+	err := b.err
 	if b.future != nil {
-		if err := b.future.Error(); err != nil {
-			d.err = t.raftError(err)
-		} else if x, ok := b.future.Response().(decided); ok {
-			d = x
-		}
+		err = b.future.Error()
+		b.seat.asks.end()
+	}
+	if err != nil {
+		d.err = t.raftError(err)
+	} else if x, ok := b.future.Response().(decided); ok {
+		d = x
 	}
 	rest := d.results
 	for _, p := range b.parts {

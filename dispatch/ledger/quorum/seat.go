@@ -22,6 +22,7 @@ const (
 	raftTimeout     = 5 * time.Second // for raft to send or hear one message
 	ringIdle        = 64 << 10        // recent entries kept by a peer that serves no followers, in bytes
 	shutdownTimeout = 10 * time.Second
+	lastAnswers     = time.Second // for raft to answer what it was asked, before it is stopped
 	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
 )
 
@@ -39,6 +40,7 @@ type seat struct {
 	seen       atomic.Bool                   // a configuration that contains this server was seen
 	config     longLock                      // one change of the configuration is worked out and made at a time
 	settings   sync.Mutex                    // one change of raft's settings at a time
+	asks       asks                          // what raft has not answered
 	unsound    atomic.Pointer[store.Unsound] // why this seat must not vote any more
 }
 
@@ -119,9 +121,64 @@ func (s *seat) leader() (taskstate.PeerID, bool) {
 	return peer, err == nil
 }
 
+// asks counts what raft was asked to write and has not answered. When raft stops, it forgets what
+// is in its queues, and never answers that (1.8.0): so nothing may be in them by then. The zero value
+// is open.
+type asks struct {
+	mu     sync.Mutex
+	under  int
+	closed chan struct{} // not nil once nothing more may be asked, and closed when all is answered
+}
+
+// begin tells whether raft may be asked; what is must end.
+func (a *asks) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed != nil {
+		return false
+	}
+	a.under++
+	return true
+}
+
+func (a *asks) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.under--; a.under == 0 && a.closed != nil {
+		close(a.closed)
+	}
+}
+
+// close has nothing more asked, and waits for what was; not for ever: a leader that reaches no
+// majority does not answer before it is stopped.
+func (a *asks) close() {
+	a.mu.Lock()
+	if a.closed == nil {
+		if a.closed = make(chan struct{}); a.under == 0 {
+			close(a.closed)
+		}
+	}
+	closed := a.closed
+	a.mu.Unlock()
+	select {
+	case <-closed:
+	case <-time.After(lastAnswers):
+	}
+}
+
+// ask asks raft something and waits for its answer.
+func (s *seat) ask(f func() raft.Future) error {
+	if !s.asks.begin() {
+		return raft.ErrNotLeader
+	}
+	defer s.asks.end()
+	return f().Error()
+}
+
 // shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must
 // not keep a peer from stopping.
 func (s *seat) shutdown() error {
+	s.asks.close()
 	done := make(chan error, 1)
 	go func() { done <- s.raft.Shutdown().Error() }()
 	select {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -66,7 +67,7 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		return
 	}
 	term := s.raft.CurrentTerm()
-	if err := s.raft.Barrier(0).Error(); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
+	if err := s.ask(func() raft.Future { return s.raft.Barrier(0) }); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
 		return
 	}
 	if t.place.unread.err() != nil { // known only now that all before is applied: it could not say what it decides
@@ -109,18 +110,31 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	<-tended
 }
 
-// announce writes the Lead entry, the first of the term.
+// announceEvery is how often who was elected tries to say so.
+const announceEvery = 100 * time.Millisecond
+
+// announce writes the Lead entry, the first of the term. Raft refuses it while it still believes in
+// a transfer of an earlier term, away from here: then it is tried again.
 func (l *leading) announce(ctx context.Context) error {
-	p, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{Chain: true}}})
-	if err != nil {
-		return err
-	}
-	l.queue <- p // of length queueLen, and nobody else knows it yet
-	select {
-	case d := <-p.done:
-		return d.err
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		p, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{Chain: true}}})
+		if err != nil {
+			return err
+		}
+		l.queue <- p // of length queueLen, and nobody else knows it yet
+		select {
+		case d := <-p.done:
+			if !errors.As(d.err, new(ledger.ErrNotCoordinator)) {
+				return d.err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(announceEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

@@ -173,16 +173,20 @@ func (e *electorate) addListener(ctx context.Context, s *seat, v Voter) error {
 		return fmt.Errorf("prepare a voter: %w", err)
 	}
 	id := v.server()
-	return s.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(id), 0, changeTimeout).Error()
+	return s.ask(func() raft.Future {
+		return s.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(id), 0, changeTimeout)
+	})
 }
 
 func (s *seat) promote(v Voter) error {
 	id := v.server()
-	return s.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(id), 0, changeTimeout).Error()
+	return s.ask(func() raft.Future {
+		return s.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(id), 0, changeTimeout)
+	})
 }
 
 func (s *seat) remove(v Voter) error {
-	return s.raft.RemoveServer(raft.ServerID(v.server()), 0, changeTimeout).Error()
+	return s.ask(func() raft.Future { return s.raft.RemoveServer(raft.ServerID(v.server()), 0, changeTimeout) })
 }
 
 func (e *electorate) missing() []taskstate.PeerID {
