@@ -85,7 +85,7 @@ func (g *getting) stay(ctx context.Context) error {
 	if err := g.settle(ctx); err != nil {
 		return err
 	}
-	return g.err
+	return g.last.err
 }
 
 // several writes blobs in the order in which they were asked for.
@@ -123,8 +123,7 @@ type getting struct {
 	keep *blob.Kept
 	came wake.Signal    // some of what is fetched is here
 	all  sync.WaitGroup // fetches
-	over chan struct{}  // closed when the last fetch that was begun has ended
-	err  error          // of it, after that
+	last *fetch         // that was begun; one before it may still end
 
 	mu   sync.Mutex
 	from []api.Source // what came from whom
@@ -132,6 +131,12 @@ type getting struct {
 	need    int64 // bytes of what is fetched; 0: not known
 	said    time.Time
 	checked map[piece.Root]struct{} // were not here, so that all of them was checked as it came
+}
+
+// fetch is one of the fetches of a getting.
+type fetch struct {
+	over chan struct{} // closed when it has ended
+	err  error         // after that
 }
 
 // wants is what of a folder is not here, each blob once.
@@ -152,11 +157,11 @@ func (g *getting) wants(ctx context.Context, q *api.GetFiles) (wants []blob.Want
 
 // begin begins to fetch what is not here.
 func (g *getting) begin(ctx context.Context, wants []blob.Want) {
-	over := make(chan struct{})
-	g.over, g.err = over, nil
+	f := &fetch{over: make(chan struct{})}
+	g.last = f
 	wants = slices.DeleteFunc(wants, func(w blob.Want) bool { return g.f.cfg.Store.Have(w.Root).Whole })
 	if len(wants) == 0 {
-		close(over)
+		close(f.over)
 		return
 	}
 	for _, w := range wants {
@@ -165,8 +170,8 @@ func (g *getting) begin(ctx context.Context, wants []blob.Want) {
 		}
 	}
 	g.all.Go(func() {
-		defer close(over)
-		g.err = g.f.fetch(ctx, g.keep, wants, g.came.Set, func(from []api.Source) {
+		defer close(f.over)
+		f.err = g.f.fetch(ctx, g.keep, wants, g.came.Set, func(from []api.Source) {
 			g.mu.Lock()
 			g.from = from
 			g.mu.Unlock()
@@ -184,7 +189,7 @@ func (g *getting) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-g.over:
+	case <-g.last.over:
 	case <-g.came:
 	case <-t.C:
 	}
@@ -217,7 +222,7 @@ func (g *getting) tell() error {
 
 func (g *getting) ended() bool {
 	select {
-	case <-g.over:
+	case <-g.last.over:
 		return true
 	default:
 		return false
@@ -232,8 +237,8 @@ func (g *getting) until(ctx context.Context, root piece.Root, is func() bool) er
 			return nil
 		}
 		if ended {
-			if g.err != nil {
-				return g.err
+			if g.last.err != nil {
+				return g.last.err
 			}
 			return fmt.Errorf("%s was fetched, and is not here", root)
 		}
@@ -326,15 +331,15 @@ func (g *getting) heal(ctx context.Context, w blob.Want, why error) (*store.Read
 	if err := g.settle(ctx); err != nil {
 		return nil, err
 	}
-	before := g.err
+	before := g.last
 	g.begin(ctx, []blob.Want{w})
 	if err := g.settle(ctx); err != nil {
 		return nil, err
 	}
-	if g.err != nil {
-		return nil, api.Errorf(api.Failed, "%v, and it could not be fetched again: %v", why, g.err)
+	if g.last.err != nil {
+		return nil, api.Errorf(api.Failed, "%v, and it could not be fetched again: %v", why, g.last.err)
 	}
-	g.err = before
+	g.last = before
 	return g.f.cfg.Store.Reader(w.Root)
 }
 
