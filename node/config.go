@@ -1,10 +1,13 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"time"
 
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
 	"covey/node/door"
@@ -52,11 +55,51 @@ type Machine struct {
 	API     net.Listener // where the local API is served, in place of the socket in the data folder; Run closes it
 	// Runner makes what runs tasks; it reports to sink.
 	Runner func(sink func(taskstate.RunReport)) (Runner, error)
+	// Propose and Sessions stand before what decides here and what serves workers, while this peer
+	// coordinates: so one in bad hands is played. Verify tells whether somebody signed something.
+	Propose  func(next Propose) Propose
+	Sessions func(serve func(peer string, c net.Conn)) func(peer string, c net.Conn)
+	Verify   func(by taskstate.PeerID, data, sig []byte) error
 	// Room is how the disk with the data folder stands.
 	Room func() (supervise.Room, error)
 	// Journal replaces what opens the worker's journal, which it is given: a disk that takes its
 	// time.
 	Journal func(open journal.Opener) journal.Opener
+}
+
+// Propose has the ledger decide commands: see ledger.Ledger.
+type Propose = func(context.Context, []ledger.Command) (uint64, []ledger.Result, error)
+
+// decider is the ledger as one coordinates with it.
+type decider struct {
+	*quorum.Node
+	propose Propose
+}
+
+// Propose implements ledger.Ledger.
+func (d decider) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
+	return d.propose(ctx, commands)
+}
+
+func (m Machine) decides(l *quorum.Node) decider {
+	if m.Propose == nil {
+		return decider{l, l.Propose}
+	}
+	return decider{l, m.Propose(l.Propose)}
+}
+
+func (m Machine) sessions(serve func(peer string, c net.Conn)) func(peer string, c net.Conn) {
+	if m.Sessions == nil {
+		return serve
+	}
+	return m.Sessions(serve)
+}
+
+func (m Machine) verify(by taskstate.PeerID, data, sig []byte) error {
+	if m.Verify == nil {
+		return p2p.Verify(by, data, sig)
+	}
+	return m.Verify(by, data, sig)
 }
 
 // Runner runs tasks, for the worker, and knows whose output still grows.

@@ -294,7 +294,7 @@ func (n *Node) openWork() (err error) {
 		Current: func() bool { current, _ := n.ledger.InSync(); return current },
 	}
 	n.owner = guard.NewOwner(guard.OwnerConfig{
-		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: p2p.Verify, Roles: n.given.Roles, Changed: n.policyChanged, Replica: n.replica,
+		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: n.cfg.Machine.verify, Roles: n.given.Roles, Changed: n.policyChanged, Replica: n.replica,
 		User: n.cfg.TaskUser, Older: n.folder.older,
 	})
 	n.offer.owner = n.owner

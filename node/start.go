@@ -11,7 +11,6 @@ import (
 	"covey/node/api"
 	"covey/node/guard"
 	"covey/node/runner"
-	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -96,7 +95,7 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 
 func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, error) {
 	l, err := quorum.Open(quorum.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Committed: n.metrics.Committed, Log: n.log, Now: n.cfg.Now,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: n.cfg.Machine.verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Committed: n.metrics.Committed, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

@@ -51,7 +51,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, n.files.serveKeeping().Close)
 	undo = append(undo, n.feeds.Serve())
 	undo = append(undo, n.secrets.Serve())
-	n.host.Handle(session.Protocol, n.coord.ServeSession)
+	n.host.Handle(session.Protocol, n.cfg.Machine.sessions(n.coord.ServeSession))
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
 
 	n.host.Handle(copies.Protocol, n.copies.Serve)
@@ -182,7 +182,7 @@ func (n *Node) workerConfig() worker.Config {
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
+		Ledger: n.cfg.Machine.decides(n.ledger), OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }
@@ -206,7 +206,7 @@ func (n *Node) ordersConfig() orders.Config {
 
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
-		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
+		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
 		Doors: n.doors.open, Remember: n.doors.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
 	}
 }

@@ -32,6 +32,9 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakLoseFiles: "I16",
 		stack.BreakChanged:   "I19",
 		stack.BreakLoose:     "I19",
+		stack.BreakForged:    "I19",
+		stack.BreakReplayed:  "I19",
+		stack.BreakRunAgain:  "I4",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

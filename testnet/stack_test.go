@@ -150,6 +150,9 @@ func addStats(sum *stack.Stats, o stack.Stats) {
 	sum.Damages += o.Damages
 	sum.Liars += o.Liars
 	sum.Pretenders += o.Pretenders
+	sum.Crooks += o.Crooks
+	sum.Lies += o.Lies
+	sum.Withheld += o.Withheld
 	sum.Heals += o.Heals
 	sum.Saved += o.Saved
 	sum.Copies += o.Copies

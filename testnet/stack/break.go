@@ -23,6 +23,9 @@ const (
 	BreakLoseFiles Break = "lose-files" // I16: nobody has what tasks left when the faults are over
 	BreakChanged   Break = "changed"    // I19: a peer runs something else than what was signed
 	BreakLoose     Break = "loose"      // I19: a peer runs what was signed under nothing that its policy names
+	BreakForged    Break = "forged"     // I19: every peer takes every signature for good
+	BreakReplayed  Break = "replayed"   // I19: what was asked for once is done whenever it is said again
+	BreakRunAgain  Break = "run-again"  // I4: a peer runs what it is given, whatever it ran before
 )
 
 // shows names the fault without which a break changes nothing: lives with that break have more of
@@ -37,6 +40,8 @@ func (b Break) shows() string {
 		return "clone"
 	case BreakBelieve, BreakPuppet:
 		return "bad hands"
+	case BreakForged, BreakReplayed, BreakRunAgain:
+		return "crook"
 	}
 	return ""
 }

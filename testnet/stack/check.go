@@ -19,7 +19,7 @@ type check struct {
 	slots   map[slot][]*proc  // that ran or run
 	epochs  map[string]string // who coordinates in an epoch: peer id
 	last    time.Duration     // when a task was started last
-	cluster string            // its id, as the first order says
+	cluster string            // its id, as its founder says
 	leader  string            // id of the newest coordinator anybody named
 	names   map[string]string // peer id → name
 	liars   map[string]bool   // peer ids of those that pretend to hold a seat
@@ -57,17 +57,43 @@ func (c *check) ordered(x *proc) {
 		c.w.fail("I19", "%s starts %s, and nobody has signed it", x.p.name, l.Task)
 		return
 	}
-	c.mu.Lock()
-	if c.cluster == "" {
-		c.cluster = o.Cluster
-	}
-	cluster := c.cluster
-	c.mu.Unlock()
-	if err := l.CheckOrder(cluster, 0, p2p.Verify); err != nil {
+	if err := l.CheckOrder(c.clusterID(), 0, p2p.Verify); err != nil {
 		c.w.fail("I19", "%s starts %s: %v", x.p.name, l.Task, err)
+	}
+	if !c.w.signed.has(l.Job) {
+		c.w.fail("I19", "%s starts %s, which nobody asked for: %+v", x.p.name, l.Task, *l.Job)
 	}
 	if l.Confinement == nil {
 		c.w.fail("I19", "%s starts %s, and no policy says under what", x.p.name, l.Task)
+	}
+}
+
+// founded notes which cluster it is.
+func (c *check) founded(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cluster = cluster
+}
+
+// clusterID is "" until the founder has said it.
+func (c *check) clusterID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cluster
+}
+
+// again has a peer start what it was given before.
+func (c *check) again(peer string, g gift) {
+	c.mu.Lock()
+	p := c.w.named(c.names[peer])
+	c.mu.Unlock()
+	if p == nil {
+		return
+	}
+	for t := range g.grant.Tasks() {
+		if old := c.startOf(t.String()); old != nil && old.p == p {
+			c.started(&proc{p: p, launch: old.launch, since: c.w.now()})
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ func faultKinds() []fault {
 		{"slow", 6, (*world).slow},
 		{"slow line", 5, (*world).slowLine},
 		{"bad hands", 5, (*world).badHands},
+		{"crook", 6, (*world).crooked},
 	}
 }
 

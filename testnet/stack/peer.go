@@ -71,6 +71,7 @@ type life struct {
 	machine *memnet.Machine
 	node    *node.Node
 	cancel  context.CancelFunc
+	crook   *crook
 	ready   chan struct{}
 	dead    chan struct{} // closed when it is killed
 	ended   chan struct{} // closed when nothing of it runs any more
@@ -129,6 +130,7 @@ func (p *peer) boot() {
 		p: p, n: p.lives, since: w.now(), session: p.session(), dir: p.dir, machine: w.wires.Machine(p.ip),
 		ready: make(chan struct{}), dead: make(chan struct{}), ended: make(chan struct{}),
 	}
+	l.crook = &crook{l: l}
 	w.tellf("%s boots", l.session)
 	w.count(func(s *Stats) { s.Boots++ })
 	var err error
@@ -154,7 +156,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 	cfg := node.Config{
 		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, Store: p.store(), NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
-			Sockets: l.machine, API: listener, Room: p.room,
+			Sockets: l.machine, API: listener, Room: p.room, Propose: l.crook.wrap, Sessions: l.crook.sessions, Verify: w.verify(),
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },
 		},
 	}

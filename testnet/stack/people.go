@@ -211,6 +211,7 @@ func (c *client) submit(l *life, j *work) { c.hand(l, j, j) }
 // hand submits j, and keeps what comes of it with known.
 func (c *client) hand(l *life, j, known *work) {
 	w := c.w
+	w.signed.wants(&j.job)
 	o := history.Op{Kind: history.Submit, Job: string(j.job.ID), Content: fmt.Sprintf("%d slots through %s", j.job.Count, l.p.name), Call: w.now()}
 	var got api.Submitted
 	var err error

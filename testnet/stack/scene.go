@@ -137,6 +137,7 @@ func (s *Scene) Cut(one, other []int) (heal func()) {
 func (s *Scene) Submit(k int, j taskstate.Job) (held bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
+	s.w.signed.wants(&j)
 	got, err := s.node(k).Submit(ctx, api.Submit{Job: j})
 	if err != nil {
 		s.w.fail("bug", "job %s is not taken at p%d: %v", j.ID, k, err)

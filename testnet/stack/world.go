@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -56,6 +57,7 @@ type Stats struct {
 	Damages                              int           // to what disks held
 	Pretenders                           int           // liars that held no seat
 	Liars                                int           // peers whose keys were in bad hands for a while
+	Crooks, Lies, Withheld               int           // coordinators in bad hands, what they made up, and what they kept from the ledger
 	Saved, Copies                        int           // tasks of which files are kept, and how often
 	Heals                                int           // of cuts, with nothing else broken for a while
 	Slowest                              time.Duration // from the end of the faults until all were at rest
@@ -78,6 +80,7 @@ type world struct {
 	orphaned bool         // a disk went, or went back, that knew what had run
 	agenda
 	check  check
+	signed signed
 	people people
 	told   history.History
 	all    sync.WaitGroup // of what Run waits for at the end
@@ -135,6 +138,9 @@ func (w *world) found() bool {
 	w.mu.Lock()
 	w.ticket = k
 	w.mu.Unlock()
+	if st, err := w.peers[0].usable().node.Backend().Status(context.Background()); err == nil {
+		w.check.founded(st.Cluster)
+	}
 	for _, p := range w.peers[1:] {
 		w.at(w.now()+w.ms(0, 3000), p.boot)
 	}

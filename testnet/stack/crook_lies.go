@@ -1,0 +1,146 @@
+package stack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/act"
+	"covey/dispatch/session"
+	"covey/p2p"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// invent makes a command that nobody asks for. again: somebody did once.
+func (x *crook) invent() (cmd ledger.Command, again, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := x.l.p.w
+	said := w.signed.some()
+	if len(said) == 0 {
+		return cmd, false, false
+	}
+	from := said[x.rng.IntN(len(said))]
+	switch n := x.rng.IntN(10); {
+	case n < 4:
+		return from, true, true
+	case from.Submit == nil:
+		return cmd, false, false
+	case n < 6:
+		cmd = ledger.Command{Cancel: &ledger.Cancel{Job: from.Submit.Job.ID, Reason: "by nobody"}}
+		a := act.Act{By: from.Submit.Job.Order.By, At: time.Now().UnixMilli(), N: x.rng.Uint64()}
+		a.Until = a.At + act.Lasts
+		a, err := a.Signed(w.check.clusterID(), cmd.Asked(), x.stranger)
+		if err != nil {
+			w.fail("bug", "a lie cannot be signed: %v", err)
+		}
+		cmd.Act = &a
+		return cmd, false, true
+	}
+	return ledger.Command{Submit: &ledger.Submit{Job: x.job(from.Submit.Job)}}, false, true
+}
+
+// stranger signs with a key that nobody knows.
+func (x *crook) stranger(data []byte) ([]byte, error) {
+	key, err := p2p.NewIdentity()
+	if err != nil {
+		return nil, err
+	}
+	return key.Sign(data)
+}
+
+// The ways to lie about a job. What the peer signs with its own key somebody has signed: it is a
+// person's.
+const (
+	lieUnsigned  = iota
+	lieChanged   // what somebody signed, and something else in it
+	lieNamed     // as if somebody else had signed it
+	lieElsewhere // signed by this peer, for another cluster
+	lieExpired   // signed by this peer, long ago
+	lieKinds
+)
+
+// job makes a job that nobody wants, from one that somebody wanted.
+func (x *crook) job(j taskstate.Job) taskstate.Job {
+	w := x.l.p.w
+	own, err := p2p.LoadIdentity(filepath.Join(x.l.dir, "identity.key"))
+	if err != nil {
+		w.fail("bug", "no key of %s: %v", x.l.session, err)
+		return j
+	}
+	self, _ := p2p.ID(own)
+	cluster, by, sign, at := w.check.clusterID(), j.Order.By, x.stranger, time.Now().UnixMilli()
+	j.ID = taskstate.JobID(fmt.Sprintf("lie%07d", x.rng.IntN(1e7)))
+	j.Name, j.Count, j.After, j.Outputs, j.KeepLogs = string(j.ID), 1, nil, nil, 0
+	switch x.rng.IntN(lieKinds) {
+	case lieUnsigned:
+		j.Order = nil
+		return j
+	case lieChanged:
+		return j
+	case lieElsewhere:
+		cluster, by, sign = "another", self, own.Sign
+	case lieExpired:
+		by, sign, at = self, own.Sign, at-2*taskstate.BatchOrder.Milliseconds()
+	}
+	if err := taskstate.SignOrder(&j, cluster, by, at, nil, sign); err != nil {
+		w.fail("bug", "a lie cannot be signed: %v", err)
+	}
+	return j
+}
+
+// twist adds to a frame for a worker a task that nobody asked for, or one that it was given before.
+func (x *crook) twist(peer string, frame []byte) []byte {
+	var d session.Down
+	if wire.Unmarshal(frame[4:], &d) != nil || d.Assignments == nil || len(d.Assignments.Grants) == 0 || len(d.Assignments.Jobs) == 0 {
+		return frame
+	}
+	a := d.Assignments
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	index := a.Grants[0].Index
+	before := len(x.given)
+	for _, g := range a.Grants {
+		for i := range a.Jobs {
+			if a.Jobs[i].ID == g.Job {
+				x.given = append(x.given, gift{peer, a.Jobs[i], g})
+			}
+		}
+	}
+	if !x.lies.Load() || a.Complete || x.rng.IntN(3) > 0 {
+		return frame
+	}
+	w := x.l.p.w
+	if old, ok := x.pick(peer, before); ok && x.rng.IntN(2) == 0 {
+		a.Jobs, a.Grants = append(a.Jobs, old.job), append(a.Grants, old.grant)
+		if w.cfg.Break == BreakRunAgain {
+			w.check.again(peer, old)
+		}
+	} else {
+		j := x.job(a.Jobs[0])
+		a.Jobs = append(a.Jobs, j)
+		a.Grants = append(a.Grants, session.Grant{Job: j.ID, Index: index, Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}})
+	}
+	w.count(func(s *Stats) { s.Lies++ })
+	b, err := wire.Marshal(d)
+	if err != nil || len(b) > wire.MaxFrame {
+		return frame
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+// pick draws something that a worker was given before, among the first n.
+func (x *crook) pick(peer string, n int) (g gift, ok bool) {
+	for range 10 {
+		if n == 0 {
+			return g, false
+		}
+		if g = x.given[x.rng.IntN(n)]; g.peer == peer {
+			return g, true
+		}
+	}
+	return g, false
+}
