@@ -62,6 +62,7 @@ var floors = map[string]int{
 	"node/view/shape":             3,
 	"node/story":                  1,
 	"node/links":                  3,
+	"node/load":                   4,
 	"node/decide":                 8,
 	"node":                        9,
 	"testnet/history":             4,

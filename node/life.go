@@ -18,6 +18,7 @@ import (
 	"covey/node/files"
 	"covey/node/guard"
 	"covey/node/links"
+	"covey/node/load"
 	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
@@ -75,6 +76,7 @@ func (n *Node) Backend() api.Backend {
 		*view.View
 		*view.Shapes
 		*links.Asker
+		*load.Hours
 		*orders.Orders
 		*files.Files
 		*guard.Desk
@@ -82,7 +84,7 @@ func (n *Node) Backend() api.Backend {
 		*metrics.Meter
 		*door.Door
 		*Node
-	}{n.view, n.view.Shapes, n.links, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
+	}{n.view, n.view.Shapes, n.links, n.load, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
 }
 
 // gate decides which calls are answered, wherever they come from.

@@ -19,6 +19,7 @@ import (
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/links"
+	"covey/node/load"
 	"covey/node/metrics"
 	"covey/node/orders"
 	"covey/node/readers"
@@ -100,6 +101,7 @@ type Node struct {
 	audit   *audit.Log
 	story   *story.Story
 	links   *links.Asker
+	load    *load.Hours
 	metrics *metrics.Meter
 
 	how      string            // founded, joined, resumed

@@ -29,6 +29,7 @@ import (
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/links"
+	"covey/node/load"
 	"covey/node/orders"
 	"covey/node/readers"
 	"covey/node/room"
@@ -149,6 +150,9 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
 	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
 	run("seat", n.seat.tell)
+	if n.cfg.Machine.API == nil { // whoever simulates this machine has another one's load
+		run("load", n.load.Meter.Run)
+	}
 	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
 	if err != nil {
 		end(nil)
@@ -272,6 +276,7 @@ func (n *Node) openState() (err error) {
 	n.story = story.Open(n.folder.path(story.FileName), n.cfg.Now)
 	n.view = view.New(n.viewConfig())
 	n.links = &links.Asker{Self: n.self, Dial: n.host.Dial, Members: n.members.View, Connected: n.host.Connected, Name: n.view.Who.Called}
+	n.load = &load.Hours{Self: n.self, Meter: load.NewMeter(), Dial: n.host.Dial, Find: n.view.Who.MeantPeer, Name: n.view.Who.Called}
 	n.audience = &secrets.Audience{
 		Self: n.self, Replica: n.replica, Members: n.members.View, Roots: n.roster.Roots, Reach: n.view.Reach, Peers: n.view.Peers, Lets: n.line.Lets,
 	}

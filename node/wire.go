@@ -23,6 +23,7 @@ import (
 	"covey/node/entry"
 	"covey/node/highwater"
 	"covey/node/links"
+	"covey/node/load"
 	"covey/node/orders"
 	"covey/node/secrets"
 	"covey/node/sweep"
@@ -57,6 +58,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(copies.Protocol, n.copies.Serve)
 	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
 	n.host.Handle(links.Protocol, n.links.Serve)
+	n.host.Handle(load.Protocol, n.load.Serve)
 
 	undo = append(undo, n.heed.observe()...)
 	n.keeper.TrustLedger()
@@ -156,7 +158,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.begun.start, Stamps: n.begun.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.secrets, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Load: n.load.Meter.Now, Stager: n.secrets, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {

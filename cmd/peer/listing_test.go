@@ -60,6 +60,7 @@ func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 	for column, change := range map[string]func(*api.Peer){
 		"VERSION": func(p *api.Peer) { p.Version = "0.1.0" }, "AGE": func(p *api.Peer) { p.Age = 12 }, "MEMORY": func(p *api.Peer) { p.MemoryUsed = 1 }, "DISK": func(p *api.Peer) { p.DiskUsed = 1 },
 		"AVAILABLE": func(p *api.Peer) { p.Availability = api.Paused }, "ID": func(p *api.Peer) { p.Name = "nas" }, "OFFERS": func(p *api.Peer) { p.Offers = map[string]int64{"gpus": 1} },
+		"BUSY": func(p *api.Peer) { p.Load = &api.Load{CPU: new(0.0)} },
 	} {
 		ps := clusterOf("nas", "mini")
 		if slices.Contains(peersTable(ps, false, false).head, column) {
@@ -70,8 +71,22 @@ func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 			t.Errorf("%s is not shown", column)
 		}
 	}
-	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 13 {
+	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 16 {
 		t.Errorf("--wide --labels shows %d columns", n)
+	}
+}
+
+func TestWhatAMachineDoesNotTellOfItsLoadIsNotShownAsNone(t *testing.T) {
+	ps := clusterOf("nas", "mini", "mac")
+	ps.Peers[0].Load = &api.Load{CPU: new(0.874), Memory: new(int64(3 << 30)), MemoryOf: 8 << 30, Average: new(7.25)}
+	ps.Peers[2].Load = &api.Load{Average: new(1.0)}
+	g := peersTable(ps, true, false)
+	for i, want := range [][]string{{"87%", "3GiB/8GiB", "7.25"}, {"-", "-", "-"}, {"-", "-", "1"}} {
+		for k, head := range []string{"BUSY", "RAM", "LOAD"} {
+			if got := g.rows[i][slices.Index(g.head, head)]; got != want[k] {
+				t.Errorf("%s of %s: %q, want %q", head, ps.Peers[i].Name, got, want[k])
+			}
+		}
 	}
 }
 

@@ -20,10 +20,11 @@ func peersCommand(c *cli) *cobra.Command {
 		Use:   "peers",
 		Short: "Who is here: standing, coordinator, capacity, tasks",
 		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered
-(and, with a +, of tasks that wait there for their turn), tasks, and how this peer reaches it.
-What is not the same everywhere has a column, too: versions, news that is old, memory that is
-promised, named counts, and, below the table, what tasks can be held to, as each peer found by
-trying it (docs/trust.md; in JSON "holds"). --wide shows all of it.`,
+(and, with a +, of tasks that wait there for their turn), how busy the machine's processors are with
+all that runs there, as far as its system tells, tasks, and how this peer reaches it. What is not
+the same everywhere has a column, too: versions, news that is old, memory that is promised, named
+counts, and, below the table, what tasks can be held to, as each peer found by trying it
+(docs/trust.md; in JSON "holds"). --wide shows all of it, memory in use (RAM) and the load average.`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -186,8 +187,11 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		{"STATE", true, func(p api.Peer) string { return p.Standing }},
 		{"AVAILABLE", wide || any(func(p api.Peer) bool { return p.Availability != api.Active }), availabilityText},
 		{"CPUS", true, cpusOf},
+		{"BUSY", wide || any(func(p api.Peer) bool { return p.Load != nil && p.Load.CPU != nil }), busyText},
 		{"MEMORY", wide || any(func(p api.Peer) bool { return p.MemoryUsed > 0 }), func(p api.Peer) string { return ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)) }},
 		{"DISK", wide || any(func(p api.Peer) bool { return p.DiskUsed > 0 }), func(p api.Peer) string { return ofOffer(p, bytesText(p.DiskUsed), bytesText(p.Disk)) }},
+		{"RAM", wide, ramText},
+		{"LOAD", wide, averageText},
 		{"TASKS", true, func(p api.Peer) string { return strconv.Itoa(p.Tasks) }},
 		{"LINK", true, linkText},
 		{"VERSION", wide || any(func(p api.Peer) bool { return p.Version != ps.Peers[0].Version }), func(p api.Peer) string { return orDash(p.Version) }},
@@ -208,6 +212,28 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		t.add(cells...)
 	}
 	return t
+}
+
+// busyText is how busy a machine is, with all that runs there.
+func busyText(p api.Peer) string {
+	if p.Load == nil || p.Load.CPU == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100**p.Load.CPU)
+}
+
+func ramText(p api.Peer) string {
+	if p.Load == nil || p.Load.Memory == nil {
+		return "-"
+	}
+	return bytesText(*p.Load.Memory) + "/" + bytesText(p.Load.MemoryOf)
+}
+
+func averageText(p api.Peer) string {
+	if p.Load == nil || p.Load.Average == nil {
+		return "-"
+	}
+	return number(*p.Load.Average)
 }
 
 // cpusOf is how many cpus are used of those offered, and how many are promised to what waits in the

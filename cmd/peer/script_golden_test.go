@@ -36,7 +36,9 @@ func plain(key string, v any, names map[string]string) any {
 	case map[string]any:
 		out := map[string]any{}
 		for k, e := range x {
-			out[k] = plain(k, e, names)
+			if k != "load" { // comes with a later beat, and not on every system
+				out[k] = plain(k, e, names)
+			}
 		}
 		return out
 	case []any:

@@ -283,6 +283,7 @@ type PeerLoad struct {
 	PassedOver  bool                // for a while: it did not start what it had
 	NoRoom      string              // why it had none for the inputs of a job, lately; "": it had
 	Away        time.Duration       // so long it has been unreachable; 0: it is not
+	Load        *session.Load       // of its machine; nil: it does not say, or has no session
 }
 
 // running is what tasks need that have begun on p and not ended.
@@ -309,6 +310,9 @@ func (ps *peers) loads() []PeerLoad {
 	out := make([]PeerLoad, 0, len(ps.order))
 	for _, p := range ps.order {
 		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.taken(nil).resources, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), NoRoom: ps.noRoom(p), Away: ps.awayFor(p)})
+		if p.session != nil {
+			out[len(out)-1].Load = p.session.load
+		}
 	}
 	return out
 }
@@ -428,6 +432,7 @@ type workerSession struct {
 	opened      time.Time
 	heard       time.Time // last sign of life
 	grace       time.Duration
+	load        *session.Load // of its machine, as far as it says
 	reported    bool
 	welcomed    bool
 	synced      bool

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"strings"
 	"testing"
+
+	"covey/dispatch/session"
 )
 
 func TestTasksThatWaitForTheirInputsLeaveRoomForOthersAndNotForTheirOwnKind(t *testing.T) {
@@ -28,6 +30,32 @@ func TestTasksThatWaitForTheirInputsLeaveRoomForOthersAndNotForTheirOwnKind(t *t
 	}
 	if err := r.check(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestThePeersTellOfTheirMachinesLoadAsLongAsTheyHaveASession(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	r.commands("member a", "hello a cpus=4")
+	beat := func(l *session.Load) *session.Load {
+		r.step(SessionFrame{Conn: r.conns["a"], Frame: session.Up{Beat: &session.Beat{Load: l}}})
+		return r.core.Peers()[0].Load
+	}
+	if l := beat(nil); l != nil {
+		t.Errorf("not told, and %+v is known", l)
+	}
+	told := &session.Load{CPU: new(900), Memory: new(int64(3)), MemoryOf: 4}
+	beat(told)
+	if l := beat(nil); l != told {
+		t.Errorf("told once, and %+v is known", l)
+	}
+	for _, wrong := range []*session.Load{{CPU: new(1001)}, {CPU: new(-1)}, {Memory: new(int64(1))}, {MemoryOf: -1}, {Average: new(-1)}} {
+		if l := beat(wrong); l != told {
+			t.Errorf("%+v is taken over", l)
+		}
+	}
+	r.step(SessionClosed{Conn: r.conns["a"]})
+	if l := r.core.Peers()[0].Load; l != nil {
+		t.Errorf("after its session: %+v", l)
 	}
 }
 

@@ -81,6 +81,9 @@ func (c *Core) onFrame(ev SessionFrame) {
 	switch {
 	case f.Beat != nil:
 		c.sessions.keepPace(s)
+		if l := f.Beat.Load; l != nil && l.Check() == nil {
+			s.load = l
+		}
 		c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
 	case s.p.member.Incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done

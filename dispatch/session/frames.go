@@ -86,6 +86,8 @@ type Offer struct {
 // Beat keeps a session alive and measures it.
 type Beat struct {
 	N uint64 `cbor:"1,keyasint"`
+	// Load of the worker's machine, where it is another than in the beat before.
+	Load *Load `cbor:"2,keyasint,omitempty"`
 }
 
 // BeatAnswer says whether the coordinator still holds the session: a half-open link heals within

@@ -17,6 +17,29 @@ const (
 	MaxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
+// Load is how busy a machine is with all that runs on it. What it does not tell is nil.
+type Load struct {
+	CPU      *int   `cbor:"1,keyasint,omitempty"` // thousandths of all its processors that were busy in the last seconds
+	Memory   *int64 `cbor:"2,keyasint,omitempty"` // bytes in use, of MemoryOf
+	MemoryOf int64  `cbor:"3,keyasint,omitempty"`
+	Average  *int   `cbor:"4,keyasint,omitempty"` // hundredths of programs that ran or wanted to, over a minute
+}
+
+const maxAverage = 100_000_000 // hundredths: far above any machine
+
+// Check refuses what no machine tells.
+func (l *Load) Check() error {
+	switch {
+	case l.CPU != nil && (*l.CPU < 0 || *l.CPU > 1000):
+		return errors.New("processors: expected 0 to 1000 thousandths that are busy")
+	case l.MemoryOf < 0 || l.MemoryOf > MaxResources, l.Memory != nil && (*l.Memory < 0 || *l.Memory > l.MemoryOf):
+		return errors.New("memory: expected no more in use than there is")
+	case l.Average != nil && (*l.Average < 0 || *l.Average > maxAverage):
+		return errors.New("load average: expected 0 to a million")
+	}
+	return nil
+}
+
 // Check tells why the offer cannot be made, for the peer that means to make it; the coordinator
 // refuses such a one.
 func (o *Offer) Check() error {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type scriptedCoordinator struct {
 	hellos  []session.Hello
 	at      []time.Time // of hellos
 	beats   []time.Time
+	loads   []session.Load // that came with beats
 	offers  []session.Offer
 	reports int // that were complete
 	ends    map[taskstate.TaskID]taskstate.Status
@@ -94,6 +96,9 @@ func (c *scriptedCoordinator) hear(nth int, up session.Up) {
 	case up.Beat != nil:
 		c.mu.Lock()
 		c.beats = append(c.beats, time.Now())
+		if up.Beat.Load != nil {
+			c.loads = append(c.loads, *up.Beat.Load)
+		}
 		c.mu.Unlock()
 		c.say(session.Down{Beat: &session.BeatAnswer{N: up.Beat.N, Held: c.held == nil || c.held(nth, up.Beat.N)}})
 	case up.Offer != nil:
@@ -180,6 +185,7 @@ func allLost(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 
 // shellRig is a worker with a network of scripted coordinators.
 type shellRig struct {
+	load   atomic.Pointer[session.Load]
 	t      *testing.T
 	net    *memnet.Network
 	coords map[string]*scriptedCoordinator
@@ -263,6 +269,7 @@ func rigOn(t *testing.T, dir string, head journal.Head, open journal.Opener, coo
 			defer r.mu.Unlock()
 			return r.whom.peer, r.whom.epoch, r.whom.peer != ""
 		},
+		Load:    r.load.Load,
 		Seal:    func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish: func(context.Context, []byte) error { return nil },
 	}, head, open)

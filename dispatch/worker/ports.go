@@ -74,6 +74,9 @@ type Config struct {
 	Lied   func(peer taskstate.PeerID, what string)
 	// Dialect is what the cluster speaks: frames say nothing above it. Optional: 1.
 	Dialect func() int
+	// Load is how busy this machine is: the same pointer as before says that nothing has changed.
+	// Called with every beat; must not block. Optional.
+	Load func() *session.Load
 	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the
 	// result is journaled and used ever after.
 	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)

@@ -104,6 +104,9 @@ func (w *Loop) session(ctx context.Context, t target, id uint64) sessionEnd {
 	l := newStream(id, conn, w.cfg.Log)
 	l.dialled = t
 	l.lied, l.dialect = w.cfg.Lied, w.cfg.Dialect
+	if w.cfg.Load != nil {
+		l.load = w.cfg.Load
+	}
 	defer l.close()
 	if !w.announce(ctx, streamEvent{stream: l, up: true}) {
 		return sessionEnd{err: ctx.Err()}

@@ -35,6 +35,28 @@ func TestAWorkerKeepsToAnotherBeatFromTheMomentItHearsOfIt(t *testing.T) {
 	}, robin)
 }
 
+func TestABeatSaysHowBusyTheMachineIsWhenThatChanges(t *testing.T) {
+	robin, marian := &scriptedCoordinator{name: "robin"}, &scriptedCoordinator{name: "marian", term: 2}
+	workerBubble(t, func(r *shellRig) {
+		r.pass(10 * time.Second)
+		if len(robin.loads) != 0 {
+			t.Errorf("what is not known is told: %+v", robin.loads)
+		}
+		r.load.Store(&session.Load{CPU: new(250)})
+		r.pass(10 * time.Second)
+		r.load.Store(&session.Load{CPU: new(750)})
+		r.pass(10 * time.Second)
+		if l := robin.loads; len(l) != 2 || *l[0].CPU != 250 || *l[1].CPU != 750 {
+			t.Errorf("told %+v", l)
+		}
+		r.direct("marian", 2)
+		r.pass(time.Second)
+		if l := marian.loads; len(l) != 1 || *l[0].CPU != 750 {
+			t.Errorf("another coordinator is told %+v", l)
+		}
+	}, robin, marian)
+}
+
 func TestAWorkerLeavesASilentCoordinatorAfterTheGraceItWasToldLast(t *testing.T) {
 	for _, c := range []struct {
 		beat, grace int64

@@ -50,6 +50,7 @@ type stream struct {
 	dialled target // whom, in the hope of which epoch
 	lied    func(peer taskstate.PeerID, what string)
 	dialect func() int // nil: 1
+	load    func() *session.Load
 
 	mu      sync.Mutex
 	outbox  []session.Up
@@ -60,7 +61,7 @@ type stream struct {
 }
 
 func newStream(id uint64, conn net.Conn, log *slog.Logger) *stream {
-	return &stream{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New()}
+	return &stream{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New(), load: func() *session.Load { return nil }}
 }
 
 // send queues a frame; it never blocks.
@@ -222,6 +223,7 @@ func (l *stream) write(ctx context.Context) {
 	beat.Stop()
 	defer beat.Stop()
 	var paced *session.Welcome // whose beat it keeps
+	var loaded *session.Load   // told last
 	for {
 		due := false
 		select {
@@ -236,7 +238,11 @@ func (l *stream) write(ctx context.Context) {
 		if g := l.greeted(); g != nil && (due || paced != g) {
 			paced = g
 			l.beaten++
-			l.send(session.Up{Beat: &session.Beat{N: l.beaten}})
+			b := &session.Beat{N: l.beaten}
+			if now := l.load(); now != loaded {
+				b.Load, loaded = now, now
+			}
+			l.send(session.Up{Beat: b})
 			beat.Reset(around(session.Millis(g.Beat)))
 		}
 		if err := l.drain(w); err != nil {

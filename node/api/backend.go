@@ -61,6 +61,8 @@ type PeerBackend interface {
 	Story(ctx context.Context, since time.Time, limit int) (Story, error)
 	// Links tells which peers are connected to which, as far as they answer in half a second.
 	Links(ctx context.Context) (Links, error)
+	// PeerLoad tells how busy a peer's machine was for an hour: the peer itself is asked.
+	PeerLoad(ctx context.Context, peer string) (PeerLoad, error)
 	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot
 	// event).
 	Watch(ctx context.Context, since string, send func(Event) error) error

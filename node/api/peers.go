@@ -38,6 +38,24 @@ type PeerAnswer struct {
 	AsOf time.Time `json:"as_of"`
 }
 
+// Load is how busy a machine is with all that runs on it. What its system does not tell is left out.
+type Load struct {
+	CPU      *float64 `json:"cpu,omitempty"`       // share of all its processors that was busy, 0 to 1
+	Memory   *int64   `json:"memory,omitempty"`    // bytes in use
+	MemoryOf int64    `json:"memory_of,omitempty"` // bytes it has
+	Average  *float64 `json:"average,omitempty"`   // programs that ran or wanted to, over a minute
+}
+
+// PeerLoad answers GET /v1/peers/{id}/load: how busy a peer's machine was for an hour.
+type PeerLoad struct {
+	Peer     string    `json:"peer"`
+	PeerName string    `json:"peer_name"`
+	Now      *Load     `json:"now,omitempty"`
+	Step     float64   `json:"step"` // seconds between two of Hour
+	Hour     []*Load   `json:"hour"` // of one step each, the last ends at as_of; null where the peer was not up
+	AsOf     time.Time `json:"as_of"`
+}
+
 // Availability is the body of POST /v1/peers/{id}/availability.
 type Availability struct {
 	Availability string  `json:"availability"`     // active: takes tasks; pause: no new ones; drain: what runs goes elsewhere, too

@@ -31,6 +31,8 @@ type Peer struct {
 	Roles        []string `json:"roles"`
 	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
 
+	Load *Load `json:"load,omitempty"` // of its machine, with all that runs there; none if it does not say, or has no session
+
 	Troubles []Trouble `json:"troubles,omitempty"` // everything that is known to be wrong with it, ordered by code
 
 	// Holds is what it can keep from tasks, as a trial at its start showed: nnp (programs gain no

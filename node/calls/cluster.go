@@ -3,6 +3,7 @@ package calls
 import (
 	"slices"
 
+	"covey/dispatch/session"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -43,6 +44,7 @@ type PeerView struct {
 	Running  taskstate.Resources `cbor:"14,keyasint,omitempty"` // of Promised, what has begun
 	Away     int64               `cbor:"15,keyasint,omitempty"` // milliseconds it has been unreachable, 0: it is not
 	Holds    []string            `cbor:"16,keyasint,omitempty"` // what it can keep from tasks
+	Load     *session.Load       `cbor:"17,keyasint,omitempty"` // of its machine, as far as it says
 }
 
 // Told is an api.Trouble on the wire.

@@ -38,7 +38,7 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Holds: held, Trouble: p.Offer.Trouble,
-			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),
+			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(), Load: p.Load,
 		})
 	}
 	if freeze, err := d.cfg.Coord.Frozen(ctx); err == nil {

@@ -13,6 +13,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
+	"covey/node/load"
 	"covey/node/troubles"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -142,6 +143,9 @@ func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 		p.CPUsQueued = float64(max(0, x.Promised.MilliCPU-x.Running.MilliCPU)) / 1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Running.Memory
 		p.Disk, p.DiskUsed = x.Offer.Disk, x.Running.Disk
+		if x.Load != nil && x.Load.Check() == nil {
+			p.Load = load.Of(x.Load)
+		}
 		if x.OS != "" { // it had a session: its words are known
 			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
 			p.Holds = x.Holds

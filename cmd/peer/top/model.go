@@ -94,7 +94,7 @@ type Model struct {
 	question string
 
 	paces map[string][]sample  // of jobs, the newest last
-	use   map[string][]float64 // of peers: cpus that run, of those offered
+	use   map[string][]float64 // of peers: share of their processors that was busy
 }
 
 // sample is how many tasks of a job had ended at a moment.
@@ -202,8 +202,8 @@ func (m *Model) measure() {
 			m.Self = p.Name
 		}
 		part := 0.0
-		if p.CPUs > 0 && here(p) {
-			part = min(1, p.CPUsRunning/p.CPUs)
+		if p.Load != nil && p.Load.CPU != nil && here(p) {
+			part = min(1, max(0, *p.Load.CPU))
 		}
 		u := append(m.use[p.ID], part)
 		use[p.ID] = u[max(0, len(u)-useKept):]

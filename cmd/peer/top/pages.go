@@ -103,7 +103,13 @@ func (m *Model) peerLines() []string {
 	out = append(out,
 		word("processors", fmt.Sprintf("%s of %s run, %s promised and not begun", number(p.CPUsRunning), number(p.CPUs), number(p.CPUsQueued))),
 		word("memory", fmt.Sprintf("%d MiB of %d MiB promised", p.MemoryUsed>>20, p.Memory>>20)),
-		word("tasks", fmt.Sprint(p.Tasks)), word("link", p.Path+rtt(p)), word("roles", strings.Join(p.Roles, " ")), word("use", spark(m.use[p.ID], min(useKept, max(0, m.Width-20)))))
+		word("tasks", fmt.Sprint(p.Tasks)), word("link", p.Path+rtt(p)), word("roles", strings.Join(p.Roles, " ")), word("busy", m.busy(p, m.Width-20)))
+	if l := p.Load; l != nil && l.Memory != nil {
+		out = append(out, word("in use", fmt.Sprintf("%d MiB of %d MiB", *l.Memory>>20, l.MemoryOf>>20)))
+	}
+	if l := p.Load; l != nil && l.Average != nil {
+		out = append(out, word("load average", number(*l.Average)))
+	}
 	if p.AvailabilityReason != "" {
 		out = append(out, word("why", clean(p.AvailabilityReason)))
 	}

@@ -109,7 +109,7 @@ func (m *Model) overview(room int) []string {
 	lists := room - happened - 2 // headings
 	forPeers := min(len(peers), max(lists/2, lists-len(jobs), 1))
 	forJobs := max(0, lists-forPeers)
-	out := []string{m.paint(dim, m.peerRow("  PEER", "CPU", "TASKS", "LINK", "USE"))}
+	out := []string{m.paint(dim, m.peerRow("  PEER", "CPU", "TASKS", "LINK", "BUSY"))}
 	out = append(out, m.list(peers, at, forPeers, m.peerLine)...)
 	out = append(out, m.paint(dim, m.jobRow("  JOB", "DONE", "LEFT", "✗")))
 	out = append(out, m.list(jobs, at-len(peers), forJobs, m.jobLine)...)
@@ -196,7 +196,15 @@ func (m *Model) peerLine(r row) string {
 	if p.Trouble != "" || len(p.Troubles) > 0 {
 		link = m.paint(trouble, "trouble")
 	}
-	return m.peerRow(name, cpu, fmt.Sprint(p.Tasks), link, spark(m.use[p.ID], min(useKept, max(0, m.Width-60))))
+	return m.peerRow(name, cpu, fmt.Sprint(p.Tasks), link, m.busy(p, m.Width-60))
+}
+
+// busy is how busy a machine's processors are and were, in n columns.
+func (m *Model) busy(p *api.Peer, n int) string {
+	if p.Load == nil || p.Load.CPU == nil {
+		return m.paint(dim, "not told")
+	}
+	return fmt.Sprintf("%3.0f%% ", 100**p.Load.CPU) + spark(m.use[p.ID], min(useKept, max(0, n-5)))
 }
 
 func heldBy(p *api.Peer) string {

@@ -22,8 +22,8 @@ var noon = time.Date(2026, 11, 3, 14, 2, 11, 0, time.UTC)
 func flock(at time.Time, done int) Seen {
 	ended := at.Add(-3 * time.Minute)
 	peers := []api.Peer{
-		{ID: "12D3m", Name: "mini", Standing: "ready", Availability: "active", Self: true, Path: "self", CPUs: 4, CPUsRunning: 1.2, Memory: 8 << 30, MemoryUsed: 1 << 30, Tasks: 3, Version: "0.2.0", OS: "linux", Arch: "arm64", Roles: []string{"run", "submit"}, Labels: map[string]string{"room": "attic"}},
-		{ID: "12D3n", Name: "nas", Standing: "ready", Availability: "active", Coordinator: true, Voter: true, Path: "direct", RTT: 0.003, CPUs: 8, CPUsRunning: 6.4, CPUsQueued: 1, Tasks: 14},
+		{ID: "12D3m", Name: "mini", Standing: "ready", Availability: "active", Self: true, Path: "self", CPUs: 4, CPUsRunning: 1.2, Memory: 8 << 30, MemoryUsed: 1 << 30, Tasks: 3, Version: "0.2.0", OS: "linux", Arch: "arm64", Roles: []string{"run", "submit"}, Labels: map[string]string{"room": "attic"}, Load: &api.Load{CPU: new(0.31), Memory: new(int64(5 << 30)), MemoryOf: 8 << 30, Average: new(1.52)}},
+		{ID: "12D3n", Name: "nas", Standing: "ready", Availability: "active", Coordinator: true, Voter: true, Path: "direct", RTT: 0.003, CPUs: 8, CPUsRunning: 6.4, CPUsQueued: 1, Tasks: 14, Load: &api.Load{CPU: new(0.94)}},
 		{ID: "12D3p", Name: "pi", Standing: "unreachable", Availability: "active", Path: "none", CPUs: 4, Age: 41, Tasks: 9},
 		{ID: "12D3w", Name: "workshop-with-a-long-name", Standing: "ready", Availability: "drain", Path: "relayed", RTT: 0.0871, CPUs: 2},
 	}

@@ -49,7 +49,7 @@ function App() {
       <button class="small" aria-label="Keys" onClick=${() => help.current.showModal()}>?</button></header>
     <main id="main" tabindex="-1">${out ? html`<${Says}>This browser is not let in${error?.message && token.get() ? ", or no longer" : ""}.<//><section><p>On the peer's machine, type <span class="mono">peer web</span>: it opens this page with a link that is good once.</p></section>`
       : !status || !peers || !jobs ? html`<${Says}>${error ? html`<strong class="bad">${error.message}</strong>` : "…"}<//>`
-      : view === "jobs" ? html`<${Jobs} text=${text} now=${now} />` : view === "job" ? html`<${Job} key=${id} id=${id} text=${text} now=${now} />` : view === "peer" ? html`<${Peer} key=${id} id=${id} />`
+      : view === "jobs" ? html`<${Jobs} text=${text} now=${now} />` : view === "job" ? html`<${Job} key=${id} id=${id} text=${text} now=${now} />` : view === "peer" ? html`<${Peer} key=${id} id=${id} text=${text} />`
       : view === "story" ? html`<${Story} />` : view === "run" ? html`<${Run} id=${id} />` : view ? html`<${Says}>There is nothing at this address.<//>` : html`<${Cluster} text=${text} now=${now} />`}</main>
     <${Notes} />
     <dialog ref=${help} aria-label="Keys"><dl>${keys.map(([k, what]) => html`<dt>${k.split(" ").map((x) => html`<kbd>${x}</kbd> `)}</dt><dd>${what}</dd>`)}</dl><button autofocus onClick=${() => help.current.close()}>Close</button></dialog>`;

@@ -70,14 +70,14 @@ function Circles({ peers, links }) {
         <circle cx=${x} cy=${y} r=${r} fill="none" stroke=${ring} stroke-width="5" stroke-dasharray=${`${(gone ? 1 : use(p)) * c} ${c}`} transform=${`rotate(-90 ${x} ${y})`} />
         <text x=${x} y=${y + 4.5}>${!few && p.coordinator ? "★ " : ""}${p.name.length > 8 ? p.name.slice(0, 7) + "…" : p.name}</text>
         ${p.troubles?.length ? html`<text x=${x + r} y=${y - r + 4} style=${{ fill: "var(--warn)", fontSize: "18px" }}>⚠</text>` : ""}
-        ${few && [what(p), load(p), !p.self && !gone && p.path !== "none" && `${p.path}${p.rtt ? " · " + w.rtt(p.rtt) : ""}`].filter(Boolean).map((s, i) => html`<text class="sub" x=${x} y=${y + r + 21 + 15 * i}>${s}</text>`)}</a>`;
+        ${few && [what(p), load(p), [!gone && w.busy(p.load), !p.self && !gone && p.path !== "none" && `${p.path}${p.rtt ? " · " + w.rtt(p.rtt) : ""}`].filter(Boolean).join(" · ")].filter(Boolean).map((s, i) => html`<text class="sub" x=${x} y=${y + r + 21 + 15 * i}>${s}</text>`)}</a>`;
     })}</svg>`;
 }
 
 function Tiles({ peers }) {
   return html`<div class="tiles">${peers.map((p) => html`<a key=${p.id} href=${"#/peer/" + p.id} class=${w.here(p) ? "" : "bad"}>${p.coordinator ? "★ " : ""}${p.name}
     <div class="bar"><i style=${{ flexGrow: use(p), background: w.here(p) ? "var(--run)" : "var(--bad)" }} /><i style=${{ flexGrow: 1 - use(p), minWidth: 0 }} /></div>
-    <div class="sub">${w.here(p) ? w.many(p.tasks, "task") : p.standing}</div></a>`)}</div>`;
+    <div class="sub">${w.here(p) ? [w.many(p.tasks, "task"), w.busy(p.load)].filter(Boolean).join(" · ") : p.standing}</div></a>`)}</div>`;
 }
 
 // linked says to whom a peer has links, in as few words as there are.
@@ -91,7 +91,7 @@ function linked(p, peers, links) {
 function PeerTable({ peers, links }) {
   return html`<${Table} label="Peers" rows=${peers} columns=${[
     ["Name", (p) => html`<a href=${"#/peer/" + p.id}>${p.coordinator ? "★ " : ""}${p.name}</a>`], ["Standing", (p) => html`<span class=${w.here(p) ? "ok" : "bad"}>${p.standing}</span>`],
-    ["Cpus", (p) => `${w.num(p.cpus_running)} of ${w.num(p.cpus)}`, "n"], ["Queued", (p) => w.num(p.cpus_queued), "n"], ["Memory", (p) => `${w.size(p.memory_used)} of ${w.size(p.memory)}`, "n"],
+    ["Cpus", (p) => `${w.num(p.cpus_running)} of ${w.num(p.cpus)}`, "n"], ["Queued", (p) => w.num(p.cpus_queued), "n"], ["Busy", (p) => (p.load?.cpu != null ? w.percent(p.load.cpu) : "not told"), "n"], ["Memory", (p) => `${w.size(p.memory_used)} of ${w.size(p.memory)}`, "n"],
     ["Tasks", (p) => p.tasks, "n"], ["Link", (p) => p.path + (p.rtt ? " " + w.rtt(p.rtt) : "")], ...(circles(peers.length) ? [["Linked to", (p) => linked(p, peers, links), "wide"]] : []), ["Takes tasks", (p) => p.availability],
   ]} />`;
 }

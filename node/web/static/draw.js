@@ -40,6 +40,23 @@ export function Picture({ label, height, draw, hit, tip }) {
     onMouseMove=${tip && ((e) => { ref.current.title = at(tip)(e) || ""; })} />`;
 }
 
+// Past draws shares of one over time: processors as columns, memory as a line; gaps where nothing is known.
+export function Past({ all, label }) {
+  const high = 84;
+  return html`<${Picture} label=${label} height=${() => high} draw=${(x, w, ink) => {
+    const step = w / all.length, at = (v) => 1 + (high - 2) * (1 - v);
+    x.fillStyle = ink.line;
+    for (const v of [0, 0.5, 1]) x.fillRect(0, at(v) - 0.5, w, 1);
+    x.fillStyle = ink.run;
+    all.forEach((l, i) => { if (l.cpu != null) x.fillRect(i * step, at(l.cpu), Math.max(1, step - 0.5), at(0) - at(l.cpu)); });
+    x.strokeStyle = ink.text;
+    x.lineWidth = 1.5;
+    x.beginPath();
+    all.forEach((l, i) => { if (l.memory != null) { const y = at(l.memory / l.memory_of); if (all[i - 1]?.memory == null) x.moveTo(i * step, y); x.lineTo((i + 1) * step, y); } });
+    x.stroke();
+  }} />`;
+}
+
 // cellsOf lays n cells out in a width.
 function cellsOf(n, w) {
   const size = n <= 700 ? 18 : n <= 2000 ? 11 : 8, gap = size > 10 ? 2 : 1;

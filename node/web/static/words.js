@@ -56,3 +56,7 @@ export function when(job, now) {
 // eventKind is the colour of what happened.
 const tones = { dead: "bad", failed: "bad", paused: "stop", drained: "stop", left: "stop", removed: "stop", labelled: "queue", superseded: "stop", shutdown: "stop", updated: "run", "rolling-back": "bad", "rolled-back": "bad", "rollback-paused": "bad" };
 export const eventKind = (e) => tones[e.state] || "ok";
+
+// busy is how busy a machine is with all that runs there, as far as it tells.
+export const percent = (x) => `${Math.round(100 * x)} %`;
+export const busy = (l) => (l?.cpu != null ? percent(l.cpu) + " busy" : "");

@@ -1,0 +1,10 @@
+package load
+
+import "testing"
+
+func BenchmarkLook(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		read()
+	}
+}
