@@ -72,6 +72,9 @@ var floors = map[string]int{
 	"testnet/stack":               10,
 	"cmd/peer":                    11,
 	"cmd/peer/top":                10,
+	"cmd/peer/manual":             0,
+	"cmd/peer/service":            3,
+	"release":                     0, // a module of its own: it can import nothing from here
 	"node/runner/supervise":       1,
 	"node/runner/sandbox":         0, // what the supervisor rests on: it begins before most packages do
 

@@ -3,7 +3,9 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 )
 
 // Code is the kind of an error at the edges: the API carries it, the command line exits with it.
@@ -28,6 +30,11 @@ var codes = map[Code]struct{ exit, http int }{
 	TimedOut:      {5, http.StatusGatewayTimeout},
 	Conflict:      {6, http.StatusConflict},
 	Refused:       {7, http.StatusForbidden},
+}
+
+// Codes are all codes, in the order of what the command line exits with.
+func Codes() []Code {
+	return slices.SortedFunc(maps.Keys(codes), func(a, b Code) int { return codes[a].exit - codes[b].exit })
 }
 
 // Error is an error with a code: what happened, why, and what to type next.
