@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +21,14 @@ import (
 // machine has processors of which a share is busy.
 type machine struct {
 	began       time.Time
-	share       float64
+	share       atomic.Int64 // in percent
 	busy, total uint64
 	at          time.Duration
 }
 
 func (m *machine) read() sample {
 	now := time.Since(m.began)
-	m.busy += uint64(m.share * float64(now-m.at))
+	m.busy += uint64(m.share.Load()) * uint64(now-m.at) / 100
 	m.total, m.at = m.total+uint64(now-m.at), now
 	return sample{busy: m.busy, total: m.total, memory: 3 << 30, memoryOf: 8 << 30, average: new(150)}
 }
@@ -35,7 +36,8 @@ func (m *machine) read() sample {
 func TestAnHourIsRememberedInHalfMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		box := &machine{began: time.Now().Add(-time.Hour), share: 0.25}
+		box := &machine{began: time.Now().Add(-time.Hour)}
+		box.share.Store(25)
 		m := &Meter{read: box.read}
 		go m.Run(ctx)
 		synctest.Wait()
@@ -51,7 +53,7 @@ func TestAnHourIsRememberedInHalfMinutes(t *testing.T) {
 		if m.Now() != was {
 			t.Error("others are told what they know already")
 		}
-		box.share = 0.75
+		box.share.Store(75)
 		time.Sleep(2 * time.Hour)
 		hour := m.past()
 		if m.Now() == was || len(hour) != kept {
