@@ -1,8 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -31,6 +36,9 @@ to be changed and submitted again.`,
 			return emit(c, err, a, []api.Job{a.Job}, func(w io.Writer) {
 				c.carryJobs(a.Job)
 				jobText(w, a.Job)
+				if failures(a.Job) > 0 {
+					failuresText(w, c.failures(cmd.Context(), a.Job.ID))
+				}
 			})
 		},
 	}
@@ -85,6 +93,50 @@ func jobText(w io.Writer, j api.Job) {
 	for _, a := range j.Unreachable {
 		line("away", awayText(a))
 	}
+}
+
+// failures asks how tasks of a job failed; nothing if that cannot be told, as one may not read it.
+func (c *cli) failures(ctx context.Context, job string) (f api.Failures) {
+	r, err := c.client().Raw(ctx, http.MethodGet, "/v1/jobs/"+url.PathEscape(job)+"/failures", "", nil)
+	if err != nil {
+		return f
+	}
+	defer r.Close()
+	if json.NewDecoder(r).Decode(&f) != nil {
+		return api.Failures{}
+	}
+	return f
+}
+
+// mostFailures is how many ways to fail are shown of a job.
+const mostFailures = 5
+
+// failuresText says how tasks failed, in groups, each with what one of them printed last.
+func failuresText(w io.Writer, f api.Failures) {
+	for i, g := range f.Groups {
+		if i == mostFailures {
+			fmt.Fprintf(w, "%-10s and in %d other ways; see `peer tasks ID --failed`\n", "", len(f.Groups)-i)
+			return
+		}
+		line := fmt.Sprintf("%d × %s on %s", g.Count+g.Earlier, cmp.Or(g.Message, g.Reason, g.State), failedOn(g.Peers))
+		if g.Last != "" {
+			line += ": " + g.Last
+		}
+		_, task, _ := strings.Cut(g.Examples[0].Task, ".")
+		fmt.Fprintf(w, "%-10s %s\n", "failed", printable(line+" (task "+task+")"))
+	}
+}
+
+func failedOn(peers []api.PeerCount) string {
+	const most = 3
+	var names []string
+	for _, p := range peers[:min(len(peers), most)] {
+		names = append(names, cmp.Or(p.PeerName, shortID(p.Peer)))
+	}
+	if more := len(peers) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // tasksOf counts the tasks of a job, those included that are only still to be stopped.

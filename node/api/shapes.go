@@ -79,6 +79,7 @@ type Failure struct {
 	Message  string      `json:"message"`
 	Count    int         `json:"count"`             // slots whose newest attempt ended so
 	Earlier  int         `json:"earlier,omitempty"` // attempts that slots have left behind
+	Last     string      `json:"last,omitempty"`    // line that the first example printed, of the first 12 groups, if it could be had in time: at most 100 characters, control characters spelled out
 	Examples []Example   `json:"examples"`          // the first, at most 5
 	Peers    []PeerCount `json:"peers"`             // where they were, most first
 }

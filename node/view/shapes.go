@@ -3,13 +3,16 @@ package view
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/tasklog"
 	"covey/node/view/shape"
 	"covey/taskstate"
 )
@@ -18,6 +21,7 @@ import (
 type Shapes struct {
 	view  *View
 	cache shape.Cache
+	lasts lasts
 }
 
 // shaped is one picture of a job, and when it was true.
@@ -127,7 +131,92 @@ func (x *Shapes) Failures(ctx context.Context, id string) (out api.Failures, err
 		}
 		return out
 	})
+	if err == nil {
+		out.Groups = slices.Clone(out.Groups) // the cache's stay as they are
+		x.lastLines(ctx, out.Groups)
+	}
 	return out, err
+}
+
+// What a picture of failures may cost to say what tasks printed last.
+const (
+	lastGroups  = 12 // the first
+	lastAtOnce  = 4
+	lastWait    = 400 * time.Millisecond // for all of them
+	lastTail    = 5                      // lines, of which some may be empty
+	lastBytes   = 64 << 10               // of a task's output
+	lastKept    = 1000                   // that are remembered
+	lastMissing = 10 * time.Second       // after so long, what could not be had is asked for again
+)
+
+// lasts remembers what ended tasks printed last.
+type lasts struct {
+	mu sync.Mutex
+	of map[string]lastLine
+}
+
+type lastLine struct {
+	text  string
+	until time.Time // zero: it stays so
+}
+
+func (l *lasts) get(task string) (string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x, ok := l.of[task]
+	return x.text, ok && (x.until.IsZero() || time.Now().Before(x.until))
+}
+
+func (l *lasts) put(task string, x lastLine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil || len(l.of) >= lastKept {
+		l.of = map[string]lastLine{}
+	}
+	l.of[task] = x
+}
+
+// lastLines fills in what one task of each group printed last, of the first groups and as far as it
+// can be had in time.
+func (x *Shapes) lastLines(ctx context.Context, groups []api.Failure) {
+	ctx, cancel := context.WithTimeout(ctx, lastWait)
+	defer cancel()
+	var asking sync.WaitGroup
+	turns := make(chan struct{}, lastAtOnce)
+	for i := range groups[:min(len(groups), lastGroups)] {
+		task, known := groups[i].Examples[0].Task, false
+		if groups[i].Last, known = x.lasts.get(task); known {
+			continue
+		}
+		asking.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			found := lastLine{}
+			var err error
+			if found.text, err = x.lastOf(ctx, task); err != nil {
+				found.until = time.Now().Add(lastMissing)
+			}
+			x.lasts.put(task, found)
+			groups[i].Last = found.text
+		})
+	}
+	asking.Wait()
+}
+
+// lastOf is the last line of a task on stderr, or if there is none on stdout.
+func (x *Shapes) lastOf(ctx context.Context, task string) (string, error) {
+	said, all := map[string][]byte{}, 0
+	err := x.view.Logs(ctx, task, api.LogQuery{Tail: lastTail}, func(c api.LogChunk) error {
+		if c.Error != nil {
+			return c.Error
+		}
+		if all += len(c.Data); all > lastBytes {
+			return errors.New("its last lines are long")
+		}
+		said[c.Stream] = append(said[c.Stream], c.Data...)
+		return nil
+	})
+	return cmp.Or(shape.LastLine(said[tasklog.Stderr]), shape.LastLine(said[tasklog.Stdout])), err
 }
 
 // SomeTasks implements api.ShapeBackend.

@@ -1,11 +1,21 @@
 package view
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/tasklog"
+	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/taskstate/jobfile"
 )
 
 func TestAJobIsShownAsItsLedgerAndItsWorkersHaveIt(t *testing.T) {
@@ -101,4 +111,102 @@ func TestThePaceOfALargeJobIsLookedForOnceAndSaysTheSame(t *testing.T) {
 	if again, _ := s.Job(t.Context(), "job"); again.Job.Pace != first.Job.Pace {
 		t.Error("all slots are looked at again")
 	}
+}
+
+// saysLast is what tasks here have printed; it counts how often that is read.
+type saysLast struct {
+	asked atomic.Int64
+	line  func(task string) ([]byte, error)
+}
+
+func (o *saysLast) Copy(ctx context.Context, r tasklog.Request, f func(tasklog.Chunk) error) error {
+	o.asked.Add(1)
+	b, err := o.line(r.Task.String())
+	if err == nil && b == nil {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	for len(b) > 0 {
+		n := min(len(b), tasklog.MaxChunk)
+		if err := f(tasklog.Chunk{Stream: tasklog.Stderr, Data: b[:n]}); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// failing is a job of which every slot has failed here, each in its own way.
+func failing(t *testing.T, slots int, out *saysLast) *scripted {
+	s := newScripted(t)
+	me := author{s.self, "0123456789abcdef"}
+	j := taskstate.Job{ID: someJob, Name: "job", Submitter: s.self, Count: slots, Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"render"}}}}
+	jobfile.Defaults(&j)
+	s.write(
+		ledger.Command{Admit: &ledger.Admit{Entry: admission.Entry{Cluster: "c", Peer: me.id, Roles: admission.AllRoles(), At: time.Now().UnixMilli()}}},
+		ledger.Command{Register: &ledger.Register{Peer: me.id, Incarnation: me.inc}},
+	)
+	s.write(ledger.Command{Submit: &ledger.Submit{Job: j}})
+	index := s.assign(someJob, me, 1, slots)
+	for slot := 1; slot <= slots; slot++ {
+		end := complete(slot, index)
+		end.State, end.Exit, end.Reason, end.Message = taskstate.Failed, slot, taskstate.ReasonExit, fmt.Sprint("exit code ", slot)
+		s.settle(me, end)
+	}
+	s.cfg.Output = func() Output { return out }
+	return s
+}
+
+func TestAGroupOfFailuresSaysWhatOneOfThemPrintedLastAndThatIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &saysLast{line: func(task string) ([]byte, error) {
+			if strings.HasSuffix(task, ".2.1") {
+				return nil, &tasklog.Error{Code: tasklog.CodeNotFound, Message: "none"}
+			}
+			return []byte("loading\nno such texture: " + task + "\n"), nil
+		}}
+		s := failing(t, lastGroups+3, out)
+		for range 3 {
+			bad, err := s.Shapes.Failures(t.Context(), "job")
+			if err != nil || len(bad.Groups) != lastGroups+3 {
+				t.Fatalf("%+v, %v", bad, err)
+			}
+			said := 0
+			for _, g := range bad.Groups {
+				task := g.Examples[0].Task
+				switch {
+				case g.Last == "":
+				case g.Last != "no such texture: "+task || strings.HasSuffix(task, ".2.1"):
+					t.Errorf("%s says %q", task, g.Last)
+				default:
+					said++
+				}
+			}
+			if n := out.asked.Load(); n != lastGroups || said != lastGroups && said != lastGroups-1 {
+				t.Errorf("%d groups say something, after %d questions", said, n)
+			}
+		}
+	})
+}
+
+func TestALastLineThatDoesNotComeInTimeOrNeverEndsIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &saysLast{line: func(task string) ([]byte, error) {
+			if strings.HasSuffix(task, ".1.1") {
+				return bytes.Repeat([]byte("x"), 10<<20), nil
+			}
+			return nil, nil
+		}}
+		s := failing(t, 2, out)
+		bad, err := s.Shapes.Failures(t.Context(), "job")
+		if err != nil || len(bad.Groups) != 2 || len(bad.Groups[0].Last) != 103 || bad.Groups[1].Last != "" {
+			t.Errorf("%+v, %v", bad, err)
+		}
+		if again, _ := s.Shapes.Failures(t.Context(), "job"); len(again.Groups) != 2 || out.asked.Load() != 2 {
+			t.Errorf("asked %d times: %+v", out.asked.Load(), again)
+		}
+	})
 }

@@ -1,8 +1,12 @@
 package shape
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"covey/node/api"
 	"covey/taskstate"
@@ -86,4 +90,39 @@ func (f *Facts) Failures() api.Failures {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Earlier, a.Earlier), cmp.Compare(a.Examples[0].Task, b.Examples[0].Task))
 	})
 	return out
+}
+
+const maxLast = 100 // characters of a line
+
+// LastLine is the last line of an output that is not empty, for people: of one that was written over
+// itself what stood there in the end, cut, its control characters spelled out.
+func LastLine(out []byte) string {
+	for len(out) > 0 {
+		at := bytes.LastIndexAny(out, "\r\n")
+		line := strings.TrimSpace(strings.ToValidUTF8(string(out[at+1:]), "\uFFFD"))
+		if line != "" {
+			return spelled(line)
+		}
+		out = out[:max(0, at)]
+	}
+	return ""
+}
+
+func spelled(line string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range line {
+		if n++; n > maxLast {
+			return b.String() + "…"
+		}
+		switch {
+		case r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,4 +261,22 @@ func TestTheLargestJobsDoNotAddUp(t *testing.T) {
 		}
 		c.timer.Stop()
 	})
+}
+
+func TestTheLastLineOfAnOutputIsOneForPeople(t *testing.T) {
+	for out, want := range map[string]string{
+		"":                              "",
+		"\n \r\n":                       "",
+		"one\ntwo\n\n":                  "two",
+		"Traceback\nKeyError: 'x'":      "KeyError: 'x'",
+		"10 %\r50 %\r99 %\r\n":          "99 %",
+		"\x1b[31mred\x1b[0m\tflag\n":    `\x1b[31mred\x1b[0m flag`,
+		"a\xff\u202eb\n":                `a` + "\uFFFD" + `\u202eb`,
+		strings.Repeat("ä", 100):        strings.Repeat("ä", 100),
+		strings.Repeat("ä", 101) + "\n": strings.Repeat("ä", 100) + "…",
+	} {
+		if got := LastLine([]byte(out)); got != want {
+			t.Errorf("%q: %q, not %q", out, got, want)
+		}
+	}
 }

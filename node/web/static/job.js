@@ -49,7 +49,7 @@ export function Job({ id, text, now }) {
       <div class="row sub" style=${{ marginTop: "8px" }}><span>${w.clock(line.from)}</span><span>${w.clock(line.to)}</span></div></section>`}
     ${failures?.groups?.length > 0 && html`<section aria-label="What failed"><h2>What failed, in groups</h2><${Table} label="What failed" rows=${failures.groups.map((g, i) => ({ ...g, id: i + 1 }))} columns=${[
         ["Tasks", (g) => w.num(g.count + (g.earlier || 0)), "n"], ["How", (g) => (g.signal ? `signal ${g.signal}` : g.exit_code != null ? `exit ${g.exit_code}` : g.reason || g.state)],
-        ["What it said", (g) => g.message || g.reason, "wide"], ["Where", (g) => g.peers.slice(0, 3).map((p) => p.peer_name).join(", ")],
+        ["What it said", (g) => html`${g.last ? html`<span class="mono">${g.last}</span> ` : ""}${g.last && g.exit_code != null ? "" : html`<span class=${g.last ? "dim" : ""}>${g.message || g.reason}</span>`}`, "wide"], ["Where", (g) => g.peers.slice(0, 3).map((p) => p.peer_name).join(", ")],
         ["One of them", (g) => g.examples[0] && html`<button class="small mono" onClick=${() => setLog(g.examples[0].task)}>${g.examples[0].task.split(".").slice(1).join(".")}</button>`]]} /></section>`}
     <${Files} job=${j} />
     <div class="grid">
