@@ -101,9 +101,9 @@ func (e Entry) For(peer taskstate.PeerID) Entry {
 	return out
 }
 
-// EntryFor is Entry.For of an entry as it is in the log.
+// EntryFor is Entry.For of an entry as a voter has it.
 func EntryFor(data []byte, peer taskstate.PeerID) ([]byte, error) {
-	e, err := ReadEntry(0, data)
+	e, err := ReadShown(0, data)
 	if err != nil {
 		return nil, err
 	}

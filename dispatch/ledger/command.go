@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -32,8 +33,27 @@ type EncodedEntry struct {
 }
 
 // ReadEntry reads what the log has at an index. The Entry keeps data, which must not change any
-// more.
+// more. In the log every job is whole: one that says that something of it is withheld is none that
+// somebody signed, and comes without that. Everybody sees then that it is not what was signed, and
+// no voter waits for a body that nobody has.
 func ReadEntry(index uint64, data []byte) (Entry, error) {
+	e, err := ReadShown(index, data)
+	if err != nil || !e.Withholds() {
+		return e, err
+	}
+	for i := range e.Commands {
+		if job := e.Commands[i].job(); job != nil {
+			job.Withheld = nil
+		}
+	}
+	plain := e
+	plain.Index = 0
+	e.raw, err = wire.Marshal(plain)
+	return e, err
+}
+
+// ReadShown reads an entry as a voter sent it, to one that may not know what all jobs run.
+func ReadShown(index uint64, data []byte) (Entry, error) {
 	var e Entry
 	if err := wire.Unmarshal(data, &e); err != nil {
 		return Entry{}, err
@@ -41,6 +61,17 @@ func ReadEntry(index uint64, data []byte) (Entry, error) {
 	e.Index, e.raw = index, data
 	return e, nil
 }
+
+// Withholds tells whether what one of its jobs runs is not in it.
+func (e *Entry) Withholds() bool {
+	return slices.ContainsFunc(e.Commands, func(c Command) bool {
+		job := c.job()
+		return job != nil && job.Withheld != nil
+	})
+}
+
+// Encoded is the entry as it was read, without its index.
+func (e *Entry) Encoded() []byte { return e.raw }
 
 // Command is one decision: exactly one field is set, besides Act.
 type Command struct {

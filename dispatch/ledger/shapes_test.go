@@ -72,7 +72,7 @@ func TestAnEntryOfEncodedCommandsIsThatEntry(t *testing.T) {
 	if !bytes.Equal(encoded(t, raw), encoded(t, e)) {
 		t.Errorf("as an entry\n%x\nand from encoded commands\n%x", encoded(t, e), encoded(t, raw))
 	}
-	back, err := ReadEntry(7, encoded(t, raw))
+	back, err := ReadShown(7, encoded(t, raw))
 	if err != nil || back.Index != 7 || !bytes.Equal(back.raw, encoded(t, raw)) || len(back.Commands) != len(e.Commands) {
 		t.Errorf("read back as %+v, %v", back, err)
 	}

@@ -186,6 +186,34 @@ func TestWhoIsSeatedKnowsAllBeforeItVotes(t *testing.T) {
 	})
 }
 
+// A coordinator in bad hands has a job decided without what it runs, which nobody can know then.
+// Everybody refuses it, so that no new voter waits for that.
+func TestAJobThatIsBareInTheLogIsRefusedAndHoldsUpNoNewVoter(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c", "d")
+		fl.insist(signedJob(t, 1, "a"))
+		lie := signedJob(t, 2, "a")
+		lie.Submit.Job = lie.Submit.Job.Bare()
+		_, results, err := fl.leader().Propose(t.Context(), []ledger.Command{lie})
+		if err != nil || results[0].Refused != ledger.CodeUnsigned {
+			t.Fatalf("a bare job: %+v, %v", results, err)
+		}
+		fl.alike(t)
+		for id, b := range fl.nodes {
+			if has(b, 2) {
+				t.Errorf("%s has the job", id)
+			}
+		}
+		gone := fl.voting()[0]
+		if gone == fl.leader().id {
+			gone = fl.voting()[1]
+		}
+		fl.die(gone)
+		fl.await("another votes in its place", func() bool { return len(fl.voting()) == 3 && !slices.Contains(fl.voting(), gone) })
+		fl.alike(t)
+	})
+}
+
 // All voters are gone for good. What is left is a follower that may begin again, and one that asked
 // for a job.
 func TestWhoRecoversAsksThoseThatKnowWhatJobsRunAndNamesWhatIsLost(t *testing.T) {

@@ -28,21 +28,21 @@ func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t
 	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
 	plain := anEntry(t, ledger.Command{Lead: &ledger.Lead{}})
 	newer := anEntry(t, map[int]any{99: map[int]int{1: 1}})
-	if _, err := f.apply(1, plain); err != nil {
+	if _, err := f.apply(1, plain, ledger.ReadEntry); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.apply(2, newer); !errors.Is(err, ErrNewer) {
+	if _, err := f.apply(2, newer, ledger.ReadEntry); !errors.Is(err, ErrNewer) {
 		t.Fatal(err)
 	}
 	for _, index := range []uint64{3, 4} {
-		if _, err := f.apply(index, plain); !errors.Is(err, ErrNewer) || p.rep.Applied() != 1 {
+		if _, err := f.apply(index, plain, ledger.ReadEntry); !errors.Is(err, ErrNewer) || p.rep.Applied() != 1 {
 			t.Fatalf("entry %d: %v, and the replica is at %d", index, err, p.rep.Applied())
 		}
 	}
-	if _, err := f.apply(2, plain); err != nil || p.unread.err() != nil { // as a program that reads it
+	if _, err := f.apply(2, plain, ledger.ReadEntry); err != nil || p.unread.err() != nil { // as a program that reads it
 		t.Fatal(err)
 	}
-	if _, err := f.apply(3, plain); err != nil || p.rep.Applied() != 3 {
+	if _, err := f.apply(3, plain, ledger.ReadEntry); err != nil || p.rep.Applied() != 3 {
 		t.Fatal(err)
 	}
 }
@@ -63,7 +63,7 @@ func TestADamagedEntryIsNotTakenForOneOfANewerProgram(t *testing.T) {
 		if index == 3 {
 			data = data[:len(data)-1]
 		}
-		if _, err := f.apply(index, data); (err != nil) != (index == 3) || errors.Is(err, ErrNewer) {
+		if _, err := f.apply(index, data, ledger.ReadEntry); (err != nil) != (index == 3) || errors.Is(err, ErrNewer) {
 			t.Fatalf("entry %d: %v", index, err)
 		}
 	}
@@ -84,11 +84,11 @@ func TestNothingIsAppliedOnceTheClusterSpeaksWhatThisProgramDoesNotRead(t *testi
 	founded := anEntry(t, ledger.Command{Found: &ledger.Found{Cluster: "c", Generation: 1, Founder: admission.Entry{Peer: "p", Cluster: "c"}}})
 	raised := anEntry(t, ledger.Command{Reads: &ledger.Reads{Peer: "p", Dialect: wire.Dialect + 1}})
 	for i, data := range [][]byte{founded, raised} {
-		if _, err := f.apply(uint64(i+1), data); err != nil {
+		if _, err := f.apply(uint64(i+1), data, ledger.ReadEntry); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.apply(3, anEntry(t, ledger.Command{Lead: &ledger.Lead{}})); !errors.Is(err, ErrNewer) || p.rep.Applied() != 2 {
+	if _, err := f.apply(3, anEntry(t, ledger.Command{Lead: &ledger.Lead{}}), ledger.ReadEntry); !errors.Is(err, ErrNewer) || p.rep.Applied() != 2 {
 		t.Errorf("%v, and the replica is at %d", err, p.rep.Applied())
 	}
 	b, err := p.rep.Encode()

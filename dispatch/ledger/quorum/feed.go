@@ -98,8 +98,9 @@ type feed struct {
 	mu sync.Mutex // one entry or snapshot at a time
 }
 
-// apply feeds one committed entry into replica and ring, from whichever source it comes first.
-func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
+// apply feeds one committed entry into replica and ring, from whichever source it comes first: read
+// is ledger.ReadEntry for the log, and ledger.ReadShown for a voter that sends it.
+func (f *feed) apply(index uint64, data []byte, read func(uint64, []byte) (ledger.Entry, error)) ([]ledger.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if index <= f.rep.Applied() {
@@ -108,9 +109,12 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	if f.unread.stops(index) {
 		return nil, f.unread.err()
 	}
-	e, err := ledger.ReadEntry(index, data)
+	e, err := read(index, data)
 	if errors.Is(err, wire.ErrUnknown) {
 		return nil, f.stop(index, err)
+	}
+	if errors.Is(err, errBare) {
+		return nil, err
 	}
 	if err != nil { // not applied, so that the chain differs: a voter is seated anew (see comparison)
 		f.log.Error("an entry of the ledger cannot be read: this peer's disk or memory is bad", "index", index, "err", err)
@@ -120,7 +124,7 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	results := f.rep.Apply(e)
 	var public ledger.Public
 	f.rep.Read(func(s *ledger.State) { public, err = ledger.NewestPublic(s), beyond(s) })
-	f.ring.add(index, data, public)
+	f.ring.add(index, e.Encoded(), public)
 	if err != nil {
 		_ = f.stop(index, err) // for those that follow
 	}

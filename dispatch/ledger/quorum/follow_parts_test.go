@@ -78,15 +78,15 @@ func TestPartsThatMakeNoSnapshotAreRefused(t *testing.T) {
 	}
 }
 
-// newFollowing is a peer that has nothing yet.
-func newFollowing(t *testing.T) *following {
+// newFollowing is a peer, "b", that has nothing yet and knows who votes.
+func newFollowing(t *testing.T, seats ...string) *following {
 	t.Helper()
 	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.Close() })
-	n.authority.seats.Assume([]string{"a"})
+	n.authority.seats.Assume(seats)
 	return &following{n: n, peer: "a"}
 }
 
@@ -119,7 +119,7 @@ func largeEntry(t *testing.T, id taskstate.JobID) []byte {
 
 func TestAnEntryIsTheSameInWhateverPartsItComes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		f := newFollowing(t)
+		f := newFollowing(t, "a")
 		var frames []followFrame
 		for i, id := range []taskstate.JobID{"one", "two"} {
 			rest := largeEntry(t, id)
@@ -152,7 +152,7 @@ func TestPartsOfTwoEntriesAreNotTakenForOne(t *testing.T) {
 		"what is no entry":                     {{Index: 1, Data: []byte("hello")}},
 		"an entry with a field of a newer one": {{Index: 1, Data: encoded(t, map[int]any{2: taskstate.At(1, 1), 3: 1, 4: "a", 5: []any{}, 99: 1})}},
 	} {
-		f := newFollowing(t)
+		f := newFollowing(t, "a")
 		var err error
 		for _, it := range frames {
 			if err = f.handle(followFrame{Items: []item{it}}); err != nil {
@@ -166,7 +166,7 @@ func TestPartsOfTwoEntriesAreNotTakenForOne(t *testing.T) {
 }
 
 func TestWhatAFollowerHasIsNotAppliedAgain(t *testing.T) {
-	f := newFollowing(t)
+	f := newFollowing(t, "a")
 	one := item{Index: 7, Data: largeEntry(t, "one")}
 	for range 2 {
 		if err := f.handle(followFrame{Items: []item{one}}); err != nil {
@@ -302,5 +302,22 @@ func TestACopyThatDoesNotComeIsExplained(t *testing.T) {
 	cancel()
 	if _, err := n.fetch(ctx, "b"); err == nil {
 		t.Error("fetched although nobody waits for it any more")
+	}
+}
+
+// A coordinator in bad hands sends a voter a job without what it runs, to have it wait for that.
+func TestAVoterTakesNoBareJobFromAStream(t *testing.T) {
+	job := taskstate.Job{ID: "one", Type: taskstate.BatchJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
+	if err := taskstate.SignOrder(&job, "c", "a", 1, nil, func([]byte) ([]byte, error) { return []byte("a"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	it := item{Index: 1, Data: encoded(t, ledger.Entry{Epoch: taskstate.At(1, 1), By: "a", Commands: []ledger.Command{{Submit: &ledger.Submit{Job: job.Bare()}}}})}
+	guest := newFollowing(t, "a")
+	if err := guest.entries([]item{it}); err != nil || guest.n.place.rep.Applied() != 1 {
+		t.Errorf("a guest: %v, applied %d", err, guest.n.place.rep.Applied())
+	}
+	voter := newFollowing(t, "a", "b")
+	if err := voter.entries([]item{it}); !errors.Is(err, errBare) || voter.n.place.rep.Applied() != 0 {
+		t.Errorf("a voter: %v, applied %d", err, voter.n.place.rep.Applied())
 	}
 }

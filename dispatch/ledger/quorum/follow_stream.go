@@ -132,13 +132,26 @@ func (f *following) entries(items []item) error {
 		if f.n.authority.indexBeyond(f.peer, it.Index) {
 			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.place.rep.Applied())
 		}
-		if _, err := f.n.feed.apply(it.Index, it.Data); err != nil {
+		if _, err := f.n.feed.apply(it.Index, it.Data, f.read); err != nil {
 			return err
 		}
 	}
 	f.n.wakes.moved.fire()
 	return nil
 }
+
+// read has a peer that votes take nothing bare: it is to know what all jobs run, and raft brings it
+// what the log has.
+func (f *following) read(index uint64, data []byte) (ledger.Entry, error) {
+	e, err := ledger.ReadShown(index, data)
+	if err == nil && e.Withholds() && f.n.authority.seats.Now().Holds(f.n.cfg.Self) {
+		return e, fmt.Errorf("%w: entry %d", errBare, index)
+	}
+	return e, err
+}
+
+// errBare ends a stream of who takes this voter for none, or withholds what it is to know.
+var errBare = errors.New("it does not say what a job runs, and this peer votes")
 
 // mark takes a voter's word on coordinator and voters, unless this peer knows better.
 func (f *following) mark(m *bookmark) error {

@@ -38,7 +38,7 @@ type decided struct {
 
 func (f *fsm) Apply(l *raft.Log) any {
 	f.bytes.Add(int64(len(l.Data)))
-	results, err := f.feed.apply(l.Index, l.Data)
+	results, err := f.feed.apply(l.Index, l.Data, ledger.ReadEntry)
 	return decided{index: l.Index, results: results, err: err}
 }
 
