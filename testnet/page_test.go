@@ -242,7 +242,7 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 	views := []struct{ name, hash, says, shows string }{
 		{"cluster", "#/", "All 3 peers", "document.querySelectorAll('svg.cluster a').length === 3 && document.querySelectorAll('svg.cluster line.direct').length === 3 && [...document.querySelectorAll('svg.cluster text.sub')].filter((t) => t.textContent.match(/^\\d+ % busy/)).length === 3 && document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"jobs", "#/jobs", "1 failed", "document.querySelectorAll('ul.jobs > li').length === 3"},
-		{"job", "#/job/" + id, "26 of 30 done. 4 failed", "document.querySelectorAll('canvas').length === 2 && document.querySelector('[aria-label='What failed']')?.innerText.match(/exit 3[^]*no such texture/) && document.body.innerText.includes('Slowest')"},
+		{"job", "#/job/" + id, "26 of 30 done. 4 failed", "document.querySelectorAll('canvas').length === 2 && document.querySelector('[aria-label=\"What failed\"]')?.innerText.match(/exit 3[^]*no such texture/) && document.body.innerText.includes('Slowest')"},
 		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors') && document.querySelector('[aria-label^=\"Its machine\"] p').innerText.match(/\\d % busy.*in use, load average/) && document.querySelector('[aria-label=\"Runs there\"] li')?.innerText.match(/service.*\\s.*task/)"},
 		{"story", "#/story", "", "['was elected', 'was admitted', 'render: failed'].every((s) => document.querySelector('ul.story').innerText.includes(s))"},
 		{"run", "#/run", "would", "document.querySelector('textarea')"},
