@@ -13,6 +13,7 @@ import (
 // longest prefix counts.
 var floors = map[string]int{
 	"internal/pause":              0,
+	"internal/strain":             0,
 	"internal/atomicfile":         0,
 	"internal/wake":               0,
 	"internal/golden":             1,

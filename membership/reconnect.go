@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"covey/internal/pause"
+	"covey/internal/strain"
 	"covey/p2p"
 )
 
@@ -230,7 +231,7 @@ func each(ids []string, f func(id string)) {
 // reach connects to a peer and exchanges everything with it: each side learns that the other lives,
 // and whom it knows.
 func (r *reacher) reach(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	ctx, cancel := strain.Timeout(ctx, connectLimit)
 	defer cancel()
 	if err := r.host.Connect(ctx, id, r.absentees.bookAddrs(id)); err != nil {
 		return err

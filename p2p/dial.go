@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
@@ -14,6 +16,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"covey/internal/strain"
 )
 
 // ErrNotAdmitted is what a peer says whose roster does not have us.
@@ -32,8 +36,8 @@ const (
 	connectTime = time.Hour       // what Connect was given is kept; identify, which tells no addresses, ends libp2p's own times
 )
 
-// Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a
-// dead process from silence. The gate of the other side shows at the first Read, as ErrNotAdmitted,
+// Dial opens a stream, connecting first if need be. It fails within three seconds, or later on a
+// machine so busy that this process itself gets no time; Refused tells a dead process from silence. The gate of the other side shows at the first Read, as ErrNotAdmitted,
 // ErrBusy or ErrTooMany.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
 	p, err := peer.Decode(peerID)
@@ -43,7 +47,7 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	if p == h.id {
 		return nil, fmt.Errorf("dial %s: to itself", peerID)
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := strain.Timeout(ctx, dialTimeout)
 	defer cancel()
 	s, err := h.open(ctx, p, name)
 	if err != nil {
@@ -61,7 +65,7 @@ func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream
 		old := h.sw.ConnsToPeer(p)
 		if len(old) == 0 {
 			h.sw.Backoff().Clear(p)
-			if err := h.bh.Connect(search, peer.AddrInfo{ID: p}); err != nil && search.Err() == nil {
+			if err := h.search(search, p); err != nil && search.Err() == nil {
 				return nil, h.refusals.judge(ctx, p, gated(err))
 			}
 		}
@@ -114,7 +118,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 		return errors.New("connect: to itself")
 	}
 	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), connectTime)
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := strain.Timeout(ctx, dialTimeout)
 	defer cancel()
 	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
@@ -133,4 +137,93 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 // answered tells whether an error is an answer of the other side's gate: a peer that says no lives.
 func answered(err error) bool {
 	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
+}
+
+// strainedDials is how many searches for connections a host makes at once while its process gets too
+// little time. A handshake takes milliseconds of both sides' processors: where a hundred peers that
+// share few of them meet, all at once would take longer than anybody waits, and be for nothing.
+const strainedDials = 2
+
+// searches are those for a connection that are under way, one for each peer.
+type searches struct {
+	mu    sync.Mutex
+	under map[peer.ID]*search
+	few   chan struct{} // a place for each of strainedDials
+}
+
+// search is shared by all who want a connection to one peer.
+type search struct {
+	cancel context.CancelFunc
+	askers int // guarded by searches.mu
+	done   chan struct{}
+	err    error // after done
+}
+
+func (s *searches) init() {
+	s.under, s.few = map[peer.ID]*search{}, make(chan struct{}, strainedDials)
+}
+
+// search looks for a connection to a peer until ctx ends. When nobody asks for it any more, a search
+// goes on all the same if the other side has taken it up: its work would be for nothing, and would
+// be done again for the next who asks.
+func (h *Host) search(ctx context.Context, p peer.ID) error {
+	all := &h.searches
+	all.mu.Lock()
+	one := all.under[p]
+	if one == nil {
+		one = &search{done: make(chan struct{})}
+		if !h.life.begin() {
+			all.mu.Unlock()
+			return h.life.ctx.Err()
+		}
+		all.under[p] = one
+		var own context.Context
+		own, one.cancel = strain.Timeout(network.WithAllowLimitedConn(h.life.ctx, "search"), dialTimeout)
+		go func() {
+			defer h.life.wg.Done()
+			h.find(own, p, one)
+		}()
+	}
+	one.askers++
+	all.mu.Unlock()
+	var err error
+	select {
+	case <-one.done:
+		err = one.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if one.askers--; one.askers == 0 && !h.greetings.toward(h.sw.Peerstore().Addrs(p)) {
+		one.cancel()
+		if all.under[p] == one {
+			delete(all.under, p) // it is over: who comes now begins another
+		}
+	}
+	return err
+}
+
+// find is a search: it dials, in its turn.
+func (h *Host) find(ctx context.Context, p peer.ID, one *search) {
+	ctx, met, done := h.refusals.watch(ctx, p)
+	if strain.Recent() {
+		select {
+		case h.searches.few <- struct{}{}:
+			defer func() { <-h.searches.few }()
+		case <-met.Done():
+		}
+	}
+	one.err = h.bh.Connect(met, peer.AddrInfo{ID: p})
+	if errors.Is(context.Cause(ctx), syscall.ECONNREFUSED) {
+		one.err = errGone
+	}
+	done()
+	one.cancel()
+	h.searches.mu.Lock()
+	if h.searches.under[p] == one {
+		delete(h.searches.under, p)
+	}
+	h.searches.mu.Unlock()
+	close(one.done)
 }

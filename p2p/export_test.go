@@ -23,6 +23,20 @@ func TransportsOf(h *Host, id string) (s string) {
 	return s
 }
 
+// Searches is how many searches for a connection are under way.
+func Searches(h *Host) int {
+	h.searches.mu.Lock()
+	defer h.searches.mu.Unlock()
+	return len(h.searches.under)
+}
+
+// Greeted tells whether somebody has taken up a dial over TCP.
+func Greeted(h *Host) bool {
+	h.greetings.mu.Lock()
+	defer h.greetings.mu.Unlock()
+	return len(h.greetings.with) > 0
+}
+
 // ParseMDNS, ParsePlace, ParseAddrs and OrderAddrs show what outside tests need.
 func ParseMDNS(text []string, port int, ips []net.IP) (string, []string, error) {
 	return parseMDNS(text, port, ips)

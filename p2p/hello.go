@@ -52,11 +52,7 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	}
 	c := newConn(s, false)
 	defer c.Close()
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(dialTimeout)
-	}
-	c.SetDeadline(deadline)
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
 	member := h.cfg.Admitted(p.String())
 	if err := wire.NewWriter(c, helloCap).Send(h.own(member)); err != nil {
 		return err

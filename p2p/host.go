@@ -22,6 +22,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"covey/internal/strain"
 	"covey/p2p/line"
 )
 
@@ -36,6 +37,7 @@ type Host struct {
 	line      *line.Line // nil: it cannot be slowed
 	refusals  refusals
 	greetings greetings
+	searches  searches
 	limits    *doorstep
 	sw        *swarm.Swarm
 	bus       event.Bus
@@ -78,6 +80,7 @@ func New(cfg Config) (*Host, error) {
 		h.line = &line.Line{}
 	}
 	h.refusals.init()
+	h.searches.init()
 	if err := h.build(); err != nil {
 		h.Close()
 		return nil, err
@@ -127,7 +130,7 @@ func (h *Host) network() error {
 	h.bus = eventbus.NewBus()
 	h.sw, err = swarm.NewSwarm(h.id, store, h.bus,
 		swarm.WithConnectionGater(h.gate), swarm.WithResourceManager(h.limits), swarm.WithDialRanker(rankDials),
-		swarm.WithDialTimeout(dialTimeout), swarm.WithDialTimeoutLocal(dialTimeout),
+		swarm.WithDialTimeout(strain.Most*dialTimeout), swarm.WithDialTimeoutLocal(strain.Most*dialTimeout), // ours are shorter
 		swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))
 	if err != nil {
 		return fmt.Errorf("p2p: %w", err)
@@ -142,7 +145,7 @@ func (h *Host) network() error {
 	}
 	h.bh, err = bhost.NewHost(h.sw, &bhost.HostOpts{
 		EventBus: h.bus, UserAgent: "covey", DisableSignedPeerRecord: true, AddrsFactory: untold,
-		NegotiationTimeout: dialTimeout,
+		NegotiationTimeout: strain.Most * dialTimeout,
 	})
 	if err != nil {
 		h.sw.Close()

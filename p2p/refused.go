@@ -136,6 +136,9 @@ type dialError struct {
 
 func (e *dialError) Error() string { return wordDial(e.err) }
 
+// errGone is said of a process whose address refused.
+var errGone = &dialError{errors.New("connection refused where it was before, no answer elsewhere"), true}
+
 // As gives out the error inside.
 func (e *dialError) As(target any) bool { return errors.As(e.err, target) }
 
@@ -152,8 +155,8 @@ func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(context.Cause(ctx), syscall.ECONNREFUSED) {
-		return &dialError{errors.New("connection refused where it was before, no answer elsewhere"), true}
+	if errors.Is(context.Cause(ctx), syscall.ECONNREFUSED) || errors.Is(err, errGone) {
+		return errGone
 	}
 	r.mu.Lock()
 	last := r.last[p]

@@ -8,6 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"covey/internal/strain"
 )
 
 // doubtTime is how long a connected peer has to answer when others say that it is gone.
@@ -55,7 +57,7 @@ func (s *silence) check(p peer.ID, patience time.Duration) {
 	if len(old) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(network.WithNoDial(s.life.ctx, "doubt"), patience)
+	ctx, cancel := strain.Timeout(network.WithNoDial(s.life.ctx, "doubt"), patience)
 	defer cancel()
 	if err := s.hello(ctx, p); err == nil || answered(err) {
 		return

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -258,6 +259,16 @@ func (o *greeting) end() {
 		delete(o.all.with, o.to)
 	}
 	close(o.ended)
+}
+
+// toward tells whether a handshake over TCP is under way to one of the addresses.
+func (g *greetings) toward(addrs []ma.Multiaddr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.with) > 0 && slices.ContainsFunc(addrs, func(a ma.Multiaddr) bool {
+		to, ok := hostAndPort(a)
+		return ok && g.with[to] != nil
+	})
 }
 
 // wait returns when no handshake over TCP is under way to where a leads, or with ctx.

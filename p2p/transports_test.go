@@ -56,9 +56,9 @@ func quicBesideTCP(t *testing.T) int {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("nobody shook hands, and it says %v", err)
 	}
-	(<-taken).Close()
 	_ = udp.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // what was sent is here already
 	n, _, _ := udp.ReadFrom(make([]byte, 2000))
+	(<-taken).Close()
 	return n
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"covey/internal/pause"
+	"covey/internal/strain"
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/p2p"
@@ -76,7 +77,7 @@ func (e *Entry) askToJoin(ctx context.Context, doors []admission.PeerAddr, req a
 func (k *joinAttempt) round(ctx context.Context) (answer admission.JoinAnswer, last error) {
 	for _, d := range k.doors {
 		k.e.cfg.Net.SetAddrs(d.ID, d.Addrs)
-		try, cancel := context.WithTimeout(ctx, calls.Timeout)
+		try, cancel := strain.Timeout(ctx, calls.Timeout)
 		answer, err := admission.Join(try, k.e.cfg.Net, d.ID, k.req)
 		cancel()
 		var no *admission.Refusal

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"covey/internal/strain"
 	"covey/p2p/wire"
 )
 
@@ -112,7 +113,7 @@ var ErrNoContact = errors.New("no contact")
 // and otherwise says why there was no answer; another peer may then be tried. The caller hands the
 // answer to Roster.Adopt.
 func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	ctx, cancel := strain.Timeout(ctx, DefaultTimeout)
 	defer cancel()
 	if len(req.Secret) > 0 {
 		req.Key, req.Proof = TicketKey(req.Secret), Prove(req.Secret, n.Self())

@@ -10,6 +10,7 @@ import (
 
 	"covey/dispatch/ledger/quorum/mark"
 	"covey/internal/pause"
+	"covey/internal/strain"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -219,10 +220,10 @@ type prober struct {
 // probe asks one voter, again if the question could not be sent. A refused dial is an answer: no
 // process is there.
 func (p *prober) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := strain.Timeout(ctx, limit)
 	defer cancel()
 	for {
-		a, err := p.call.ask(ctx, peer, voterAsk{Probe: &ask}, limit)
+		a, err := p.call.ask(ctx, peer, voterAsk{Probe: &ask}, strain.Most*limit)
 		switch {
 		case err == nil && a.Probe != nil:
 			return *a.Probe, nil
