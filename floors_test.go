@@ -64,6 +64,8 @@ var floors = map[string]int{
 	"node/story":                  1,
 	"node/links":                  3,
 	"node/load":                   4,
+	"node/doctor":                 3,
+	"node/clinic":                 4,
 	"node/decide":                 8,
 	"node":                        9,
 	"testnet/history":             4,

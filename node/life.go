@@ -13,6 +13,7 @@ import (
 
 	"covey/node/api"
 	"covey/node/caller"
+	"covey/node/clinic"
 	"covey/node/copies"
 	"covey/node/door"
 	"covey/node/files"
@@ -77,6 +78,7 @@ func (n *Node) Backend() api.Backend {
 		*view.Shapes
 		*links.Asker
 		*load.Hours
+		*clinic.Clinic
 		*orders.Orders
 		*files.Files
 		*guard.Desk
@@ -84,7 +86,7 @@ func (n *Node) Backend() api.Backend {
 		*metrics.Meter
 		*door.Door
 		*Node
-	}{n.view, n.view.Shapes, n.links, n.load, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
+	}{n.view, n.view.Shapes, n.links, n.load, n.clinic, n.orders, n.files.put, n.trust, n.feeds, n.metrics, n.door, n}
 }
 
 // gate decides which calls are answered, wherever they come from.

@@ -12,6 +12,7 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/calls"
+	"covey/node/clinic"
 	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/door"
@@ -102,6 +103,7 @@ type Node struct {
 	story   *story.Story
 	links   *links.Asker
 	load    *load.Hours
+	clinic  *clinic.Clinic
 	metrics *metrics.Meter
 
 	how      string            // founded, joined, resumed

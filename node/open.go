@@ -277,6 +277,7 @@ func (n *Node) openState() (err error) {
 	n.view = view.New(n.viewConfig())
 	n.links = &links.Asker{Self: n.self, Dial: n.host.Dial, Members: n.members.View, Connected: n.host.Connected, Name: n.view.Who.Called}
 	n.load = &load.Hours{Self: n.self, Meter: load.NewMeter(), Dial: n.host.Dial, Find: n.view.Who.MeantPeer, Name: n.view.Who.Called}
+	n.clinic = newClinic(n)
 	n.audience = &secrets.Audience{
 		Self: n.self, Replica: n.replica, Members: n.members.View, Roots: n.roster.Roots, Reach: n.view.Reach, Peers: n.view.Peers, Lets: n.line.Lets,
 	}

@@ -17,6 +17,7 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/clinic"
 	"covey/node/metrics"
 	"covey/node/runner/supervise"
 	"covey/node/troubles"
@@ -33,13 +34,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Deciders.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
-	n.own.LedgerDiffers(n.ledger.Differs())
-	n.seat.noteLoss()
-	n.dialects.follows(n.ledger.Unread())
-	st.Troubles = n.troubles.List(n.self)
-	if ok { // only the coordinator knows
-		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
-	}
+	st.Troubles = ownTroubles(ctx, n)
 	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.seat.alone(), n.owner.Warnings())
 	st.Untrusted = n.trust.Untrusted()
 	if ok {
@@ -54,6 +49,39 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	return st, nil
+}
+
+// ownTroubles is what is wrong with this peer, as far as it or the coordinator knows.
+func ownTroubles(ctx context.Context, n *Node) []api.Trouble {
+	n.own.LedgerDiffers(n.ledger.Differs())
+	n.seat.noteLoss()
+	n.dialects.follows(n.ledger.Unread())
+	own := n.troubles.List(n.self)
+	if _, _, ok := n.ledger.Coordinator(); ok { // only the coordinator knows
+		own = troubles.Merge(own, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
+	}
+	return own
+}
+
+// newClinic looks at this peer when somebody asks how it is. That its policy cannot be read, who
+// has its name and who decides it finds out by itself.
+func newClinic(n *Node) *clinic.Clinic {
+	return clinic.New(clinic.Config{
+		Self: n.self, Version: n.cfg.Version, Dir: n.folder.dir, Room: n.cfg.Machine.Room, Dial: n.host.Dial, Members: n.members.View, Name: n.view.Who.Name,
+		Peer: n.view.Peer, Peers: n.view.Peers, Seats: n.view.Deciders.Voters, Net: n.host,
+		Elected: func(since time.Time) (count int) {
+			for _, e := range n.story.Since(since) {
+				if e.Kind == "coordinator" && e.State == "elected" {
+					count++
+				}
+			}
+			return count
+		},
+		Wrong: func(ctx context.Context) ([]api.Trouble, []string) {
+			return ownTroubles(ctx, n), slices.Concat(n.warnings, n.sickness(), n.owner.Undecided())
+		},
+		Lacks: func() map[string]string { return n.owner.Lacks() },
+	})
 }
 
 // namesakes warns of other peers that have this one's name. Machines of one make are often called

@@ -18,6 +18,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/blob"
 	"covey/node/calls"
+	"covey/node/clinic"
 	"covey/node/copies"
 	"covey/node/decide"
 	"covey/node/entry"
@@ -59,6 +60,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(highwater.Protocol, n.statuses.asker.Serve)
 	n.host.Handle(links.Protocol, n.links.Serve)
 	n.host.Handle(load.Protocol, n.load.Serve)
+	n.host.Handle(clinic.Protocol, n.clinic.Serve)
 
 	undo = append(undo, n.heed.observe()...)
 	n.keeper.TrustLedger()

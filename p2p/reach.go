@@ -62,7 +62,7 @@ func (r *relays) askReach() {
 	}
 	r.mu.Unlock()
 	for _, p := range ask {
-		a, err := r.reach(p)
+		a, err := r.reach(r.life.ctx, p)
 		if err != nil {
 			r.log.Debug("asking to be dialled back", "peer", p, "err", err)
 		}
@@ -73,8 +73,26 @@ func (r *relays) askReach() {
 	}
 }
 
-func (r *relays) reach(p peer.ID) (a reachAnswer, err error) {
-	ctx, cancel := context.WithTimeout(r.life.ctx, 2*dialTimeout)
+// Reach asks a peer that is connected directly to dial this one by TCP, at the address it sees it
+// at. known is false where that could not be tried.
+func (h *Host) Reach(ctx context.Context, peerID string) (known, reached bool) {
+	p, err := peer.Decode(peerID)
+	if err != nil || h.relays.directTo(p) == nil {
+		return false, false
+	}
+	a, err := h.relays.reach(ctx, p)
+	return err == nil && a.Known, a.Reached
+}
+
+// Places is at how many relays others find this peer.
+func (h *Host) Places() int {
+	h.relays.mu.Lock()
+	defer h.relays.mu.Unlock()
+	return len(h.relays.places)
+}
+
+func (r *relays) reach(ctx context.Context, p peer.ID) (a reachAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
 	s, err := r.bh.NewStream(network.WithNoDial(ctx, "reach"), p, reachProtocol)
 	if err != nil {

@@ -92,7 +92,7 @@ func (c *cli) root() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.AddCommand(
-		upCommand(c), downCommand(c), statusCommand(c), ticketCommand(c), removeCommand(c), leaveCommand(c), thawCommand(c), peersCommand(c),
+		upCommand(c), downCommand(c), statusCommand(c), doctorCommand(c), ticketCommand(c), removeCommand(c), leaveCommand(c), thawCommand(c), peersCommand(c),
 		drainCommand(c), pauseCommand(c), activateCommand(c), labelCommand(c), rolesCommand(c), keyCommand(c), trustCommand(c), auditCommand(c), metricsCommand(c), traceCommand(c), setCommand(c),
 		putCommand(c), getCommand(c), unputCommand(c), dfCommand(c),
 		runCommand(c), submitCommand(c), jobsCommand(c), jobCommand(c), tasksCommand(c), explainCommand(c), logsCommand(c), waitCommand(c),

@@ -37,7 +37,7 @@ func answers() map[string]any {
 		&api.Status{}, &api.Stats{}, &api.Peers{}, &api.Jobs{}, &api.JobAnswer{}, &api.Tasks{}, &api.Explanation{}, &api.Progress{}, &api.LogChunk{}, &api.Event{},
 		&api.Submitted{}, &api.Preview{}, &api.Retried{}, &api.Rebalanced{}, &api.Ticket{}, &api.TicketRequest{}, &api.Invites{}, &api.Thawed{}, &api.RecoverPlan{},
 		&api.Recover{}, &api.Recovered{}, &api.Scale{}, &api.RolloutRequest{}, &api.Block{}, &api.PeerAnswer{}, &api.Error{}, &api.KeptFiles{}, &api.Trust{}, &api.TrustTried{}, &api.Grid{},
-		&api.Timeline{}, &api.Failures{}, &api.Story{}, &api.Links{},
+		&api.Timeline{}, &api.Failures{}, &api.Story{}, &api.Links{}, &api.Checkup{},
 	} {
 		golden.Fill(reflect.ValueOf(v).Elem(), 1, moment)
 		out[reflect.TypeOf(v).Elem().Name()] = v

@@ -21,6 +21,7 @@ type Backend interface {
 	FileBackend
 	AdminBackend
 	DoorBackend
+	DoctorBackend
 }
 
 // MetricsFormat is the media type of what Metrics writes: Prometheus' text format.

@@ -48,6 +48,7 @@ func Routes() []Route {
 		route(know, "GET /v1/links", "Which peers are connected to which", get(Backend.Links)),
 		route(know, "GET /v1/peers/{id}", "One peer", getID(Backend.Peer)),
 		route(know, "GET /v1/peers/{id}/load", "How busy a peer's machine was for an hour", getID(Backend.PeerLoad)),
+		route(know, "GET /v1/peers/{id}/doctor", "Whether a peer is well: what was checked, and what to type", getID(Backend.Examine)),
 		route(administer, "DELETE /v1/peers/{id}", "End a peer's membership", remove(), "revoke: true: its key counts for nothing any more, and what it ordered ends"),
 		route(administer, "GET /v1/peers/{id}/ordered", "What a peer's key ordered and is not over", getID(Backend.OrderedBy)),
 		route(administer, "POST /v1/peers/{id}/availability", "Whether a peer takes tasks", postID(Backend.SetAvailability)),

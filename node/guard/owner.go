@@ -129,10 +129,15 @@ func allRoles(roles []admission.Role) bool {
 
 // Warnings are what this machine's owner should know of its policy.
 func (o *Owner) Warnings() (out []string) {
-	p := o.Now()
 	if w := o.Warning(); w != "" {
 		out = append(out, w)
 	}
+	return append(out, o.Undecided()...)
+}
+
+// Undecided is what a policy that can be read leaves open.
+func (o *Owner) Undecided() (out []string) {
+	p := o.Now()
 	switch {
 	case o.asBefore():
 		out = append(out, fmt.Sprintf("nobody has decided what this machine runs: whoever may submit has commands run here, as user %s. Decide with `peer trust add KEY`, which lets in that one and nobody else; `peer trust edit` shows the file", userName()))

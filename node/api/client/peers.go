@@ -12,6 +12,11 @@ func (c *Client) Peer(ctx context.Context, peer string) (api.PeerAnswer, error) 
 	return call[api.PeerAnswer](ctx, c, http.MethodGet, peerPath(peer, ""), nil)
 }
 
+// Examine tells whether a peer is well.
+func (c *Client) Examine(ctx context.Context, peer string) (api.Checkup, error) {
+	return call[api.Checkup](ctx, c, http.MethodGet, peerPath(peer, "/doctor"), nil)
+}
+
 // SetAvailability decides whether a peer takes tasks.
 func (c *Client) SetAvailability(ctx context.Context, peer string, a api.Availability) (api.PeerAnswer, error) {
 	return call[api.PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)

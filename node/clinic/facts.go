@@ -1,0 +1,203 @@
+package clinic
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/node/api"
+	"covey/node/doctor"
+)
+
+// facts looks at everything at once.
+func (c *Clinic) facts(ctx context.Context) doctor.Facts {
+	f := doctor.Facts{Dir: c.cfg.Dir, Running: doctor.Is(true), Faults: faults(c.cfg.Dir)}
+	f.Folder, f.Limits = folder(c.cfg.Dir), limits()
+	f.Elections = doctor.Is(c.cfg.Elected(time.Now().Add(-time.Hour)))
+	var probes sync.WaitGroup
+	probes.Go(func() { f.Sync = c.disk.probe(slices.Contains(c.cfg.Seats(), c.cfg.Self)) })
+	probes.Go(func() { f.Room = within(patience, func() doctor.Known[doctor.Room] { return room(c.cfg.Room) }) })
+	probes.Go(func() { f.TCP = c.reach(ctx) })
+	probes.Go(func() { f.Clock = c.clock(ctx) })
+	probes.Go(func() { c.cluster(ctx, &f) })
+	probes.Go(func() {
+		known, warnings := c.cfg.Wrong(ctx)
+		f.Troubles = doctor.Is(doctor.Troubles{Known: known, Warnings: warnings})
+	})
+	probes.Wait()
+	return f
+}
+
+// within is what a look finds out in time. One that does not end is left to itself.
+func within[T any](limit time.Duration, look func() doctor.Known[T]) doctor.Known[T] {
+	found := make(chan doctor.Known[T], 1)
+	go func() { found <- look() }()
+	select {
+	case k := <-found:
+		return k
+	case <-time.After(limit):
+		return doctor.NotTried[T]("it did not end within " + limit.String())
+	}
+}
+
+// each asks a few peers the same, at once, and gives what came back in time.
+func each[T any](ctx context.Context, peers []string, limit time.Duration, ask func(ctx context.Context, peer string) (T, bool)) map[string]T {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type told struct {
+		peer string
+		v    T
+		ok   bool
+	}
+	peers = peers[:min(len(peers), asked)]
+	all := make(chan told, len(peers))
+	for _, p := range peers {
+		go func() {
+			v, ok := ask(ctx, p)
+			all <- told{p, v, ok}
+		}()
+	}
+	out := map[string]T{}
+	for range peers {
+		select {
+		case t := <-all:
+			if t.ok {
+				out[t.peer] = t.v
+			}
+		case <-ctx.Done():
+			return out
+		}
+	}
+	return out
+}
+
+// direct are the peers that are connected without a relay.
+func (c *Clinic) direct() (ids []string) {
+	for _, id := range c.here() {
+		if direct, _ := c.cfg.Net.Connected(id); direct {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+const nobody = "no other peer is connected directly"
+
+// reach has others dial this peer by TCP.
+func (c *Clinic) reach(ctx context.Context) doctor.Known[doctor.Reach] {
+	ids := c.direct()
+	if len(ids) == 0 {
+		return doctor.NotTried[doctor.Reach](nobody)
+	}
+	r := doctor.Reach{Port: c.cfg.Net.Port(), Relayed: c.cfg.Net.Places() > 0}
+	found := each(ctx, ids, dialPatience, func(ctx context.Context, peer string) (bool, bool) {
+		known, reached := c.cfg.Net.Reach(ctx, peer)
+		return reached, known
+	})
+	for id, reached := range found {
+		if reached {
+			r.Reached = append(r.Reached, c.cfg.Name(id))
+		} else {
+			r.Not = append(r.Not, c.cfg.Name(id))
+		}
+	}
+	if len(found) == 0 {
+		return doctor.NotTried[doctor.Reach]("no other peer could try")
+	}
+	return doctor.Is(r)
+}
+
+// clock compares this clock with others': the answer was written between question and answer.
+func (c *Clinic) clock(ctx context.Context) doctor.Known[[]doctor.Skew] {
+	ids := c.here()
+	if len(ids) == 0 {
+		return doctor.NotTried[[]doctor.Skew]("no other peer is here")
+	}
+	var all []doctor.Skew
+	for _, s := range each(ctx, ids, patience, func(ctx context.Context, peer string) (doctor.Skew, bool) {
+		began := time.Now()
+		a, err := c.ask(ctx, peer, question{What: askClock}, patience)
+		half := time.Since(began) / 2
+		return doctor.Skew{Peer: c.cfg.Name(peer), Ahead: time.UnixMicro(a.Now).Sub(began.Add(half)), Within: half}, err == nil
+	}) {
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return doctor.NotTried[[]doctor.Skew]("no other peer tells its time")
+	}
+	return doctor.Is(all)
+}
+
+// cluster is what the rows of all peers say.
+func (c *Clinic) cluster(ctx context.Context, f *doctor.Facts) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ps, err := c.cfg.Peers(ctx)
+	if err != nil {
+		const why = "the peers are not known"
+		f.Voters, f.Versions, f.Names, f.Links, f.Cgroup = doctor.NotTried[doctor.Voters](why), doctor.NotTried[doctor.Versions](why), doctor.NotTried[[]string](why), doctor.NotTried[doctor.Links](why), doctor.NotTried[doctor.Cgroup](why)
+		return
+	}
+	var (
+		own      api.Peer
+		seats    = c.cfg.Seats()
+		voters   = doctor.Voters{Seats: len(seats), Missing: ps.Missing, Waiting: ps.WaitingFor, Away: map[string]doctor.Absent{}}
+		versions = doctor.Versions{Own: c.cfg.Version, Others: map[string]string{}}
+		links    = doctor.Links{Places: c.cfg.Net.Places()}
+		names    []string
+	)
+	if ps.Frozen {
+		voters.Frozen = ps.FrozenReason
+	}
+	here := c.here()
+	for _, p := range ps.Peers {
+		if p.Self {
+			own = p
+		}
+	}
+	for _, p := range ps.Peers {
+		if p.Coordinator {
+			voters.Coordinator = p.Name
+		}
+		is, votes := p.Self || slices.Contains(here, p.ID), slices.Contains(seats, p.ID)
+		if is && slices.Contains(p.Roles, "voter") {
+			voters.May++
+		}
+		if !is && p.Standing != api.Stopped && p.Standing != "left" {
+			voters.Away[p.Name] = doctor.Absent{Since: time.Duration(p.Age * float64(time.Second)), Votes: votes}
+		}
+		if !is && votes && ps.Coordinator != "" {
+			voters.Missing = append(voters.Missing, p.Name)
+		}
+		if p.Self {
+			continue
+		}
+		if p.Name == own.Name && p.Standing != "left" {
+			names = append(names, p.ID)
+		}
+		if !is {
+			continue
+		}
+		versions.Others[p.Name] = p.Version
+		switch p.Path {
+		case "direct":
+			links.Direct = append(links.Direct, p.Name)
+		case "relayed":
+			links.Relayed = append(links.Relayed, p.Name)
+		default:
+			links.None = append(links.None, p.Name)
+		}
+	}
+	f.Voters, f.Versions, f.Names, f.Links = doctor.Is(voters), doctor.Is(versions), doctor.Is(names), doctor.Is(links)
+	f.Cgroup = c.cgroup(own)
+}
+
+// cgroup is what a trial at the start of this peer found.
+func (c *Clinic) cgroup(own api.Peer) doctor.Known[doctor.Cgroup] {
+	if runtime.GOOS != "linux" {
+		return doctor.NotTried[doctor.Cgroup]("there are none on " + runtime.GOOS)
+	}
+	return doctor.Is(doctor.Cgroup{Made: slices.Contains(own.Holds, "cgroup"), Why: c.cfg.Lacks()["cgroup"]})
+}

@@ -1,0 +1,11 @@
+package clinic
+
+import (
+	"testing"
+
+	"covey/internal/golden"
+)
+
+func TestTheWordsOfTheProtocolStayWhatTheyAre(t *testing.T) {
+	golden.Wires(t, "wires.txt", golden.Wire{Name: Protocol, Frames: map[string]any{"question": &question{}, "answer": &answer{}}})
+}
