@@ -28,6 +28,7 @@ const diskSecrets = ".secrets"
 type vault struct {
 	root string // that of all peers of this user, which tasks are kept from; "": dir is on disk
 	dir  string
+	note *os.File // says whose it is; nil: there is none
 }
 
 // openVault finds a place for the secrets of the tasks in dir. It is always the same one, as long
@@ -37,10 +38,12 @@ func openVault(dir string) vault {
 	for _, base := range memoryFolders() {
 		root := filepath.Join(realPath(base), "covey-secrets-"+strconv.Itoa(os.Getuid()))
 		if err := private(root); err == nil {
-			return vault{root, filepath.Join(root, hex.EncodeToString(sum[:6]))}
+			v := vault{root: root, dir: filepath.Join(root, hex.EncodeToString(sum[:6]))}
+			v.noted(dir)
+			return v
 		}
 	}
-	return vault{"", filepath.Join(dir, diskSecrets)}
+	return vault{dir: filepath.Join(dir, diskSecrets)}
 }
 
 // private makes a folder that is this user's. One that somebody else made there first is not used.
@@ -68,7 +71,10 @@ func vaultMode() os.FileMode {
 }
 
 // close removes the folder if there is nothing in it.
-func (v vault) close() { _ = os.Remove(v.dir) }
+func (v vault) close() {
+	_ = os.Remove(v.dir)
+	v.released()
+}
 
 // of is the folder of a task.
 func (v vault) of(id taskstate.TaskID) string {
@@ -143,6 +149,18 @@ func (v vault) sweep(live func(taskstate.TaskID) bool) error {
 	return err
 }
 
+// sweepAll removes the vault, whatever is in it.
+func (v vault) sweepAll() error {
+	err := v.sweep(func(taskstate.TaskID) bool { return false })
+	if err == nil {
+		err = os.Remove(v.dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // secrets puts the secrets of a task where it, and no other, finds them.
 func (r *Executor) secrets(l *taskstate.Launch, user *sandbox.User, box *sandbox.Spec) (dir string, err error) {
 	if r.cfg.Secrets == nil {
@@ -180,7 +198,7 @@ func (r *Executor) sweepSecrets() {
 		_, live := r.tasks[id]
 		return live
 	})
-	if err != nil {
+	if err := errors.Join(err, r.vault.sweepNobodys()); err != nil {
 		r.cfg.Log.Warn("secrets of tasks that are over could not be removed", "err", err)
 	}
 }

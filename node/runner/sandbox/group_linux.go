@@ -57,6 +57,14 @@ func OpenGroups(name string) *Groups {
 	return g
 }
 
+// GroupsFolder is the folder of the groups that OpenGroups opens here; "": there can be none.
+func GroupsFolder(name string) string {
+	if g := OpenGroups(name); g != nil {
+		return g.dir
+	}
+	return ""
+}
+
 const wOK = 2 // W_OK
 
 const killFile = "cgroup.kill"

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,18 +77,34 @@ func (r record) began(at int64) bool {
 // one takes itself for a task's.
 func supervises(pid int, dir string) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
-	b, err := os.ReadFile(proc + "/cmdline")
-	if err != nil {
-		return false
-	}
-	args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	if len(args) != 3 || args[1] != beginWord {
+	its, ok := supervised(proc)
+	if !ok {
 		return false
 	}
 	works, err := os.Stat(proc + "/cwd")
 	if err != nil {
-		return args[2] == dir
+		return its == dir
 	}
 	ours, err := os.Stat(dir)
 	return err == nil && os.SameFile(works, ours)
+}
+
+// supervised is the tasks folder that a supervisor was started for.
+func supervised(proc string) (dir string, ok bool) {
+	b, err := os.ReadFile(proc + "/cmdline")
+	args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	if err != nil || len(args) != 3 || args[1] != beginWord {
+		return "", false
+	}
+	return args[2], true
+}
+
+// Supervised tells whether a supervisor lives that was started for this tasks folder, under this
+// name of it. The folder may be gone.
+func Supervised(dir string) bool {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	return slices.ContainsFunc(procs, func(proc string) bool {
+		its, ok := supervised(proc)
+		return ok && its == dir
+	})
 }
