@@ -38,6 +38,18 @@ const pictures = "COVEY_PICTURES"
 // browse opens a peer's page as `peer web` does.
 func browse(t *testing.T, net *testnet.Net, k int) *browser {
 	t.Helper()
+	b := newBrowser(t)
+	link, err := net.Client(k).OpenWeb(timed(t), api.TokenRequest{Scope: api.AdminScope, Expires: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(link.URL + "#code=" + link.Code))
+	return b
+}
+
+// newBrowser starts a browser that shows nothing yet.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
 	long.Test(t)
 	var program string
 	for _, name := range []string{"chromium-headless-shell", "headless-shell", "chromium", "google-chrome"} {
@@ -72,11 +84,6 @@ func browse(t *testing.T, net *testnet.Net, k int) *browser {
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-heard })
-	link, err := net.Client(k).OpenWeb(timed(t), api.TokenRequest{Scope: api.AdminScope, Expires: 3600})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.do(chromedp.Navigate(link.URL + "#code=" + link.Code))
 	return b
 }
 
