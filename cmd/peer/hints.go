@@ -147,6 +147,8 @@ var withoutForm = map[string]string{
 	"peer top":     "its output is a screen",
 	"peer trace":   "its output is a trace in JSON anyway",
 
+	"peer service": "", "peer service install": "", "peer service uninstall": "", "peer service status": "",
+
 	"peer testnet": "", "peer testnet up": "", "peer testnet kill": "", "peer testnet restart": "",
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",
 }

@@ -97,7 +97,7 @@ func (c *cli) root() *cobra.Command {
 		putCommand(c), getCommand(c), unputCommand(c), dfCommand(c),
 		runCommand(c), submitCommand(c), jobsCommand(c), jobCommand(c), tasksCommand(c), explainCommand(c), logsCommand(c), waitCommand(c),
 		cancelCommand(c), retryCommand(c), scaleCommand(c), rolloutCommand(c), rollbackCommand(c), rebalanceCommand(c), triggerCommand(c), renewCommand(c), pinCommand(c), unpinCommand(c),
-		watchCommand(c), topCommand(c), recoverCommand(c), testnetCommand(c), benchCommand(c), webCommand(c), apiCommand(c), tokenCommand(c), versionCommand(c), referenceCommand(),
+		watchCommand(c), topCommand(c), recoverCommand(c), testnetCommand(c), benchCommand(c), webCommand(c), apiCommand(c), tokenCommand(c), versionCommand(c), serviceCommand(c), referenceCommand(),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	offerWords(c, root)

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"covey/cmd/peer/service"
 	"covey/node"
 	"covey/node/api"
 	"covey/taskstate"
@@ -93,7 +94,7 @@ func upCommand(c *cli) *cobra.Command {
 			if f.detach {
 				return upDetached(cmd.Context(), c, &cfg, memory)
 			}
-			return f.run(cmd.Context(), c, cfg, memory)
+			return service.Run(cmd.Context(), func(ctx context.Context) error { return f.run(ctx, c, cfg, memory) })
 		},
 	}
 	fl := cmd.Flags()
@@ -132,6 +133,9 @@ func upCommand(c *cli) *cobra.Command {
 func noEmptyDoor(cmd *cobra.Command) error {
 	for _, name := range []string{"join", "invite", "bootstrap"} {
 		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			continue // only one of the commands has them all
+		}
 		words := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			words = list.GetSlice()
@@ -242,6 +246,15 @@ func (f *upFlags) counts() (taskstate.Counts, error) {
 func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMemory) error {
 	ctx, cancel := untilInterrupted(ctx)
 	defer cancel()
+	if service.Inside() { // nobody sees what it says
+		log, err := serviceLog(c.data)
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		c.talkTo(log)
+		c.Out = log
+	}
 	if err := c.capLog(f.logSize); err != nil {
 		return err
 	}
@@ -260,7 +273,9 @@ func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMe
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { notify(cfg.Log, "STOPPING=1") })()
 	return n.Run(ctx, func(s api.Status) {
+		notify(cfg.Log, "READY=1")
 		if err := memory.keep(); err != nil {
 			fmt.Fprintf(c.Err, "peer: these flags are not remembered for the next start: %v\n", err)
 		}

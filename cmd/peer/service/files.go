@@ -31,7 +31,8 @@ type Spec struct {
 // killed for its memory (OOMPolicy), and are given nothing of the unit's that would change them: no
 // sandbox, no other user at each start. The score for the kernel's choice is the peer's alone: its
 // supervisor goes back to 0, and so do tasks. There is no limit to how long a start takes: a peer
-// that waits for its cluster is at work.
+// that waits for its cluster is at work. One that was told to end (`peer down`, `peer leave`) stays
+// ended, and so does one whose flags are wrong.
 func Unit(s Spec) string {
 	var own, score, wanted string
 	if s.System {
@@ -54,8 +55,9 @@ Type=notify
 ExecStart=` + quoted(s.Program) + ` up
 Environment=` + quoted("PEER_DATA="+s.Data) + `
 EnvironmentFile=-` + specifiers(s.Env) + `
-` + own + `Restart=always
+` + own + `Restart=on-failure
 RestartSec=1
+RestartPreventExitStatus=2
 TimeoutStartSec=infinity
 KillMode=process
 Delegate=cpu memory pids io
@@ -104,7 +106,7 @@ func Plist(s Spec) string {
 		key("UserName", text(s.User))
 	}
 	key("RunAtLoad", "<true/>")
-	key("KeepAlive", "<true/>")
+	key("KeepAlive", "<dict><key>SuccessfulExit</key><false/></dict>") // not after peer down or peer leave
 	key("StandardErrorPath", text(filepath.Join(s.Data, "peer.log")))
 	b.WriteString("</dict>\n</plist>\n")
 	return b.String()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ func superviseMain(dir string) int {
 	lock := os.NewFile(lockFD, "lock") // held as long as this process lives
 	defer lock.Close()
 	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
+	likeOthers("/proc/self/oom_score_adj")
 	adoptOrphans()
 	s := &server{orphans: reapOrphans, dir: dir, guard: make(chan int, 1), log: newLog(os.Stderr, time.Now, logLimit)}
 	if err := s.run(); err != nil {
@@ -52,6 +54,15 @@ func superviseMain(dir string) int {
 		return 1
 	}
 	return 0
+}
+
+// likeOthers takes back what a service manager gave the peer against being killed when memory is
+// short. It is inherited, and tasks that use it up are whom the kernel should choose. file has this
+// process's score.
+func likeOthers(file string) {
+	if score, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(score), "-") {
+		_ = os.WriteFile(file, []byte("0"), 0) // raising it is anybody's
+	}
 }
 
 func (s *server) run() (err error) {
