@@ -155,10 +155,27 @@ func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
 	if lacks := lacking(held, p.Holds); lacks != "" {
 		return none, Reason{Rule: at + 1, Text: fmt.Sprintf("%s, which does not hold on this machine", r.asks(at, lacks, c, &p))}
 	}
+	if text := r.uncounted(at, &held, &p); text != "" {
+		return none, Reason{Rule: at + 1, Text: text}
+	}
 	if text, full := r.Limits.refuse(c.Resources, has); text != "" {
 		return none, Reason{Rule: at + 1, Text: r.called(at) + " " + text, Full: full}
 	}
 	return held, Reason{Rule: at + 1}
+}
+
+// uncounted says that processes are limited of a task that runs as root: the system does not count
+// those. A machine that can give tasks users of their own runs them as root where the rule says
+// `as: self`.
+func (r *Rule) uncounted(at int, held *taskstate.Confinement, p *Policy) string {
+	processes := func(l taskstate.Limit) bool { return l.Of == taskstate.LimitProcesses }
+	if held.As != taskstate.AsSelf || !slices.Contains(p.Holds, taskstate.RequireUser) || !slices.ContainsFunc(held.Limits, processes) {
+		return ""
+	}
+	if who := r.called(at); slices.ContainsFunc(r.Each, processes) {
+		return who + " limits processes and has them run as root, whose are not counted: it needs another `as:`"
+	}
+	return fmt.Sprintf("its job asks for a limit of processes, and %s has it run as root, whose are not counted", r.called(at))
 }
 
 func match(p Policy, c Claim) int {

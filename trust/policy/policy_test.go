@@ -247,6 +247,33 @@ func TestOursIsWhatThisPeerOrAnAdminSigned(t *testing.T) {
 	}
 }
 
+// The worker would refuse it; who places the job, and who asks for it, is told before.
+func TestProcessesOfRootAreNotLimited(t *testing.T) {
+	root, other := []string{taskstate.HoldsLimits, taskstate.RequireUser}, []string{taskstate.HoldsLimits}
+	for _, x := range []struct {
+		rule  string
+		asks  map[string]int64
+		holds []string
+		want  string
+	}{
+		{"as: self, limits: {processes: 9}", nil, root, "rule 1 (line 2) limits processes and has them run as root"},
+		{"as: self", map[string]int64{taskstate.LimitProcesses: 9}, root, "its job asks for a limit of processes, and rule 1"},
+		{"as: self", map[string]int64{taskstate.LimitFiles: 9}, root, ""},
+		{"limits: {processes: 9}", nil, root, ""},
+		{"as: self, limits: {processes: 9}", nil, other, ""},
+	} {
+		p := read(t, "rules:\n- {from: [self], run: any, "+x.rule+"}\n").Here(x.holds)
+		c := claim(mine, process("true"))
+		c.Limits = x.asks
+		_, why := Decide(p, c, Load{})
+		digest := p.Digest()
+		_, told := Decide(digest, c, Load{})
+		if why.No() != (x.want != "") || told.No() != why.No() || !strings.Contains(why.Text, x.want) {
+			t.Errorf("%+v: %q here, %q elsewhere", x, why.Text, told.Text)
+		}
+	}
+}
+
 func TestLimitsOfProcessesAreWhatATaskIsHeldToWhereTheyCanBe(t *testing.T) {
 	p := read(t, "rules:\n- {from: [self], run: any, limits: {files: 64, processes: 100, core: 0B, file_size: 1GiB, tasks: 3}}\n")
 	want := []taskstate.Limit{{Of: "files", Max: 64}, {Of: "processes", Max: 100}, {Of: "core"}, {Of: "file_size", Max: 1 << 30}}
