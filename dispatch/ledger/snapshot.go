@@ -166,6 +166,18 @@ func withheld(s *State, lost bool) (out []taskstate.JobID) {
 	return out
 }
 
+// Beyond tells whether it is known of some job what it runs that a peer has nothing to do with.
+func Beyond(s *State, peer taskstate.PeerID) bool {
+	for _, j := range s.book.order {
+		for spec := range j.specs {
+			if spec.Withheld == nil && spec.Order != nil && !spec.Party(peer) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Fill takes from another state what jobs run that is lacking here. The state must be nobody
 // else's.
 func Fill(s, from *State) {

@@ -144,6 +144,19 @@ func (a *authority) reads(peer taskstate.PeerID) (may bool) {
 	return may
 }
 
+// guest tells whether this peer is a member that neither may know what all jobs run, nor may get a
+// seat and so need it.
+func (a *authority) guest() (is bool) {
+	if a.place.seat.Load() != nil || a.reads(a.cfg.Self) {
+		return false
+	}
+	a.place.rep.Read(func(s *ledger.State) {
+		m, ok := s.Member(a.cfg.Self)
+		is = ok && m.In() && !m.Entry.Has(admission.Voter)
+	})
+	return is
+}
+
 // askForProof has a peer followed, when nobody better answers, that may have got a seat since this
 // one heard of seats: its stream begins with the proof.
 func (a *authority) askForProof(peer taskstate.PeerID) {

@@ -10,6 +10,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/p2p/wire"
+	"covey/taskstate"
 )
 
 // ring holds the most recent entries, encoded, so that followers can be served and resumed without
@@ -157,6 +158,29 @@ func (f *feed) reset(st *ledger.State) {
 	f.compared.set(0, "")
 	f.ring.reset(st.Index())
 	f.wakes.moved.fire()
+}
+
+// strip has the replica know what only those jobs run that a peer has to do with. It tells whether
+// it knew more.
+func (f *feed) strip(peer taskstate.PeerID) (knew bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var b []byte
+	f.rep.Read(func(s *ledger.State) {
+		if knew = ledger.Beyond(s, peer); knew {
+			b, err = ledger.EncodeFor(s, peer)
+		}
+	})
+	if !knew || err != nil {
+		return false, err
+	}
+	st, err := ledger.DecodeState(b)
+	if err != nil {
+		return false, err
+	}
+	f.rep.Reset(st)
+	f.ring.reset(st.Index())
+	return true, nil
 }
 
 // ErrNewer is what a peer comes to whose ledger holds what a newer program wrote.

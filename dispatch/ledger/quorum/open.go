@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ func (n *Node) runUpkeep(ctx context.Context) {
 		t.Reset(pace)
 		n.seating.keep()
 		n.seating.keepIdentity()
+		n.dropBodies()
 		n.authority.hold()
 		if err := n.authority.seats.Save(); err != nil {
 			n.cfg.Log.Warn("cannot remember who holds a seat", "err", err)
@@ -68,6 +70,21 @@ func (n *Node) runUpkeep(ctx context.Context) {
 			}
 			saved, next = n.place.rep.Applied(), now.Add(saveEvery)
 		}
+	}
+}
+
+// dropBodies has a guest forget, also on disk, what other people's jobs run: it had a role that let
+// it know, or its copy is of a version that gave it to everybody.
+func (n *Node) dropBodies() {
+	if !n.authority.guest() {
+		return
+	}
+	knew, err := n.feed.strip(n.cfg.Self)
+	if knew && err == nil {
+		err = n.seating.saveCopy()
+	}
+	if err != nil {
+		n.cfg.Log.Warn("what others' jobs run could not be forgotten here", "err", err)
 	}
 }
 
@@ -135,6 +152,12 @@ func Open(cfg Config) (*Node, error) {
 func (n *Node) assemble() (err error) {
 	cfg, rep := &n.cfg, ledger.NewReplica()
 	rep.Verify(cfg.Verify)
+	rep.Observe(func(ev ledger.Event) {
+		own := func(c ledger.Command) bool { return c.Admit != nil && c.Admit.Entry.Peer == cfg.Self }
+		if ev.Reset || slices.ContainsFunc(ev.Entry.Commands, own) {
+			n.wakes.unsound.Set() // its roles may be others
+		}
+	})
 	n.place, n.folder = &place{rep: rep}, folder{cfg}
 	n.identity = &identity{cfg: cfg, wakes: n.wakes}
 	n.dir = newDirectory(n.place, n.wakes, cfg)
