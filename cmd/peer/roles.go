@@ -12,9 +12,9 @@ import (
 
 func rolesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "roles PEER [ROLE…]",
+		Use:   "roles [PEER [ROLE…]]",
 		Short: "Show or change what a peer may do",
-		Long: `Give an admitted peer these roles and no others, and print those it has then:
+		Long: `Without arguments, show what every peer may do. Give an admitted peer these roles and no others, and print those it has then:
 
   worker   is given tasks
   submit   submits, cancels and changes jobs
@@ -26,16 +26,21 @@ One that may not vote any more gives up its seat first. The only voter cannot. S
 what each can do in bad hands.
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
-		Example: `  peer roles laptop2                      those it has
+		Example: `  peer roles                              those of all peers
+  peer roles laptop2                      those it has
   peer roles laptop2 worker submit        it does not decide any more
   peer roles nas worker submit voter admin`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return nil
-			}
-			return exactly(1, whichPeer)(cmd, args)
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				ps, err := c.client().Peers(cmd.Context())
+				return emit(c, err, ps, ps.Peers, func(w io.Writer) {
+					t := table("ID", "NAME", "ROLES")
+					for _, p := range ps.Peers {
+						t.add(shortID(p.ID), orDash(p.Name), orDash(strings.Join(p.Roles, " ")))
+					}
+					t.write(w)
+				})
+			}
 			var roles []string
 			for _, a := range args[1:] {
 				for _, r := range strings.Split(a, ",") {

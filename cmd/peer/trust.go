@@ -130,7 +130,11 @@ over there, for anybody can take a name.`,
 			if errors.Is(err, policy.ErrHas) {
 				return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
 			}
-			return out, "this machine runs what " + key + " asks for", err
+			what := "what " + key + " asks for"
+			if len(only) > 0 {
+				what = strings.Join(only, ", ") + " for " + key
+			}
+			return out, "this machine runs " + what, err
 		}),
 	}
 	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines and no scripts")

@@ -346,6 +346,14 @@ func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply
 		for _, x := range p.Refused {
 			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})
 		}
+		said := []*string{&out.Reason}
+		for i := range out.Owners {
+			said = append(said, &out.Owners[i].Reason)
+		}
+		for i := range out.Refused {
+			said = append(said, &out.Refused[i].Reason)
+		}
+		o.cfg.Who.In(said...)
 	}
 	var names []string
 	for _, b := range o.cfg.View.Predecessors(job) {

@@ -105,6 +105,18 @@ func (n *Names) Admitted() (out []ledger.Member) {
 	return out
 }
 
+// In puts names in place of the ids of members in what a coordinator says for people.
+func (n *Names) In(text ...*string) {
+	var pairs []string
+	for _, m := range n.Admitted() {
+		pairs = append(pairs, m.Entry.Peer, n.Called(m.Entry.Peer))
+	}
+	names := strings.NewReplacer(pairs...)
+	for _, t := range text {
+		*t = names.Replace(*t)
+	}
+}
+
 // in puts names in place of ids in what a coordinator says for people.
 func (n *Names) in(f *calls.ClusterView) {
 	if f == nil || f.Waiting == "" && len(f.Whys) == 0 && len(f.Waited) == 0 {
