@@ -157,13 +157,21 @@ func stage(t *testing.T) string {
 // opens shows a page to which it is noon.
 func (b *browser) opens(url string) {
 	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		if _, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
-			return err
-		}
-		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: still})
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
 		return err
-	}), chromedp.Navigate(url))
+	}))
+	b.each(still)
+	b.do(chromedp.Navigate(url))
+}
+
+// each has every page that is opened from now on run a script first.
+func (b *browser) each(script string) {
+	b.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
 }
 
 // grey is what the browser shows, so many times smaller, without colour.
@@ -258,6 +266,14 @@ func TestThePageLooksAsInItsGoldenPictures(t *testing.T) {
 			}
 		}
 	}
+	b.silent()
+}
+
+func TestAnAnswerThatComesBeforeTheFirstPictureIsDrawn(t *testing.T) {
+	b := newBrowser(t)
+	b.each("window.setInterval = () => 0; { const paint = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(() => paint(f), 500); }") // asks once, paints late
+	b.opens(stage(t))
+	b.says("pi cannot be reached")
 	b.silent()
 }
 

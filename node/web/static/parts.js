@@ -1,12 +1,13 @@
 // What several views show.
-import { html, useEffect, useReducer, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.js";
 import { get, live } from "./api.js";
 import * as w from "./words.js";
 
-// useLive draws its view anew when something changed.
+// useLive draws its view anew when something changed. It listens from its first moment on: an answer
+// that comes before the first picture is painted counts.
 export function useLive() {
   const [, again] = useReducer((n) => n + 1, 0);
-  useEffect(() => { live.watchers.add(again); return () => live.watchers.delete(again); }, []);
+  useLayoutEffect(() => { live.watchers.add(again); return () => live.watchers.delete(again); }, []);
   return live;
 }
 
