@@ -363,8 +363,13 @@ func (f *fetch) arrived() {
 		f.step()
 		return
 	}
-	delete(l.p.files.coming, f)
-	l.p.files.put(f.id, t.root, t.is, f.saved.Bytes)
+	d := &l.p.files
+	if d.coming[f] == 0 && d.of[f.id] == nil && !d.reserve(f, f.saved.Bytes) { // the damaged copy whose room it has was let go meanwhile
+		f.end(care.NoRoom)
+		return
+	}
+	delete(d.coming, f)
+	d.put(f.id, t.root, t.is, f.saved.Bytes)
 	f.end(care.OK)
 }
 

@@ -327,11 +327,21 @@ func (w *world) mislead() {
 	p := l.p
 	if w.chance(0.5) {
 		p.misleads++
-		w.until(w.spell(), func() { p.misleads-- })
+		w.until(w.spell(), func() { p.misleads--; w.sessionsAnew(p) })
 		return
 	}
 	p.withholds++
 	w.until(w.spell(), func() { p.withholds-- })
+}
+
+// sessionsAnew ends the sessions with a coordinator that misled, which may lead on: a worker that
+// begins another is told all that it is to have, and lets go of the rest.
+func (w *world) sessionsAnew(p *peer) {
+	for _, o := range w.peers {
+		if l := o.life; l != nil && l.client.link != nil && l.client.at == p && p.misleads == 0 {
+			l.client.over(sessionEnd{why: "its coordinator has lied", again: true})
+		}
+	}
 }
 
 // twist adds to a set of assignments a task that nobody asked for.
