@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -73,7 +72,7 @@ func New(cfg Config) (*Door, error) {
 	if err != nil {
 		cfg.Log.Error("nobody is let in over TCP", "err", err)
 	}
-	if _, err := cfg.Listen.tls(); err != nil {
+	if _, err := cfg.Listen.certs(cfg.Log); err != nil {
 		return nil, err
 	}
 	return &Door{cfg: cfg, tokens: t, ask: make(chan chan<- opened), fewer: wake.New(), codes: map[string]code{}}, nil
@@ -82,8 +81,8 @@ func New(cfg Config) (*Door, error) {
 // SetAPI says what answers those who are let in; it is called before Run.
 func (d *Door) SetAPI(h http.Handler) { d.api = h }
 
-// tls is the certificate, nil if there is none; and why it cannot be listened like this.
-func (l Listen) tls() (*tls.Config, error) {
+// certs is the certificate, nil if there is none; and why it cannot be listened like this.
+func (l Listen) certs(log *slog.Logger) (*certs, error) {
 	if l.Addr == "" {
 		return nil, nil
 	}
@@ -97,11 +96,11 @@ func (l Listen) tls() (*tls.Config, error) {
 		}
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(l.Cert, l.Key)
+	c, err := openCerts(l.Cert, l.Key, log)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "--api-cert and --api-key: %v", err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, nil
+	return c, nil
 }
 
 // Run has the door open where it is to be until ctx ends.
@@ -110,7 +109,7 @@ func (d *Door) Run(ctx context.Context) error {
 	defer wg.Wait()
 	fixed := ""
 	if d.cfg.Listen.Addr != "" {
-		conf, err := d.cfg.Listen.tls()
+		certs, err := d.cfg.Listen.certs(d.cfg.Log)
 		if err != nil {
 			return err
 		}
@@ -118,10 +117,10 @@ func (d *Door) Run(ctx context.Context) error {
 		if err != nil {
 			return api.Errorf(api.Failed, "cannot listen for --api: %v", err)
 		}
-		stop := d.serve(ctx, &wg, l, conf)
+		stop := d.serve(ctx, &wg, l, certs)
 		defer stop()
-		if conf == nil { // on this machine
-			fixed = urlOf(l, conf)
+		if certs == nil { // on this machine
+			fixed = urlOf(l, certs)
 		}
 	}
 	return d.runWeb(ctx, &wg, fixed)
@@ -193,11 +192,11 @@ func (d *Door) forget() {
 }
 
 // serve serves a listener until ctx ends or stop is called, which waits.
-func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, conf *tls.Config) (stop func()) {
-	url := urlOf(l, conf)
+func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, certs *certs) (stop func()) {
+	url := urlOf(l, certs)
 	ctx, cancel := context.WithCancel(ctx)
 	s := &http.Server{
-		Handler: d.handler(hosts(l.Addr(), conf), conf != nil), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, TLSConfig: conf,
+		Handler: d.handler(l.Addr(), certs), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(d.cfg.Log.Handler(), slog.LevelDebug),
 	}
@@ -205,7 +204,8 @@ func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, co
 	wg.Go(func() {
 		defer close(served)
 		var err error
-		if few := newFew(l); conf != nil {
+		if few := newFew(l); certs != nil {
+			s.TLSConfig = certs.config()
 			err = s.ServeTLS(few, "", "")
 		} else {
 			err = s.Serve(few)
@@ -228,8 +228,8 @@ func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, co
 	}
 }
 
-func urlOf(l net.Listener, conf *tls.Config) string {
-	if conf != nil {
+func urlOf(l net.Listener, certs *certs) string {
+	if certs != nil {
 		return "https://" + l.Addr().String() + "/"
 	}
 	return "http://" + l.Addr().String() + "/"
@@ -245,14 +245,14 @@ func (d *Door) note(url string, open bool) {
 }
 
 // hosts are the names by which a listener may be asked.
-func hosts(at net.Addr, conf *tls.Config) (all []string) {
+func hosts(at net.Addr, certs *certs) (all []string) {
 	host, port, _ := net.SplitHostPort(at.String())
 	names := []string{host}
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		names = append(names, "127.0.0.1", "localhost", "::1")
 	}
-	if conf != nil {
-		leaf := conf.Certificates[0].Leaf
+	if certs != nil {
+		leaf := certs.now().Leaf
 		names = append(names, leaf.DNSNames...)
 		for _, ip := range leaf.IPAddresses {
 			names = append(names, ip.String())
@@ -262,7 +262,7 @@ func hosts(at net.Addr, conf *tls.Config) (all []string) {
 		if n = net.JoinHostPort(strings.ToLower(n), port); !slices.Contains(all, n) {
 			all = append(all, n)
 		}
-		if conf != nil && port == "443" { // which browsers leave out
+		if certs != nil && port == "443" { // which browsers leave out
 			all = append(all, strings.TrimSuffix(n, ":443"))
 		}
 	}

@@ -444,6 +444,49 @@ func certificate(t *testing.T, names ...string) (cert, key string) {
 	return cert, key
 }
 
+func TestACertificateThatIsReplacedIsShownWithoutARestart(t *testing.T) {
+	cert, key := certificate(t, "old.example")
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0", Cert: cert, Key: key})
+	addr := strings.Trim(strings.TrimPrefix(url, "https://"), "/")
+	_, port, _ := net.SplitHostPort(addr)
+	bearer := "Authorization: Bearer " + p.token(t, api.ReadScope)
+	shows := func(name, other string) {
+		t.Helper()
+		c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if names := c.ConnectionState().PeerCertificates[0].DNSNames; !slices.Equal(names, []string{name}) {
+			t.Errorf("it shows %q, not %s", names, name)
+		}
+		for host, want := range map[string]int{name: 200, other: 421} {
+			if got, body, _ := ask(t, "GET", url+"v1/status", "", bearer, "Host: "+host+":"+port); got != want {
+				t.Errorf("as %s: %d %s, want %d", host, got, body, want)
+			}
+		}
+	}
+	replace := func(file, by string, minutes int) {
+		t.Helper()
+		b, err := os.ReadFile(by)
+		if err == nil {
+			err = os.WriteFile(file, b, 0o600)
+		}
+		if at := time.Now().Add(time.Duration(minutes) * time.Minute); err == nil {
+			err = os.Chtimes(file, at, at) // not within a tick of the disk's clock
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows("old.example", "new.example")
+	newCert, newKey := certificate(t, "new.example")
+	replace(cert, newCert, 1)
+	shows("old.example", "new.example") // its key has not come yet
+	replace(key, newKey, 2)
+	shows("new.example", "old.example")
+}
+
 func TestBeyondThisMachineThereIsTLSOrNothing(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "host.example:26840"} {
 		_, err := door.New(door.Config{Path: filepath.Join(t.TempDir(), "tokens"), Listen: door.Listen{Addr: addr}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})

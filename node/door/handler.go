@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,15 +24,16 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // handler serves one address of the door.
 type handler struct {
 	door  *Door
-	hosts []string // by which names it may be asked
+	hosts func() []string // by which names it may be asked
 	tls   bool
 	page  http.Handler
 	api   http.Handler
 	cross *http.CrossOriginProtection
 }
 
-func (d *Door) handler(hosts []string, tls bool) http.Handler {
-	return &handler{door: d, hosts: hosts, tls: tls, page: web.Handler(), api: d.api, cross: http.NewCrossOriginProtection()}
+func (d *Door) handler(at net.Addr, certs *certs) http.Handler {
+	names := func() []string { return hosts(at, certs) } // of a certificate that may be another one later
+	return &handler{door: d, hosts: names, tls: certs != nil, page: web.Handler(), api: d.api, cross: http.NewCrossOriginProtection()}
 }
 
 // ServeHTTP lets in what is asked under the door's own name, from no other page, in a type that no
@@ -47,8 +49,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	switch {
-	case !slices.Contains(h.hosts, strings.ToLower(r.Host)):
-		deny(w, http.StatusMisdirectedRequest, "this door is not called %q; ask for %s", r.Host, strings.Join(h.hosts, " or "))
+	case !slices.Contains(h.hosts(), strings.ToLower(r.Host)):
+		deny(w, http.StatusMisdirectedRequest, "this door is not called %q; ask for %s", r.Host, strings.Join(h.hosts(), " or "))
 	case h.cross.Check(r) != nil:
 		deny(w, http.StatusForbidden, "this was asked by a page from elsewhere")
 	case r.URL.Path == "/login":
