@@ -34,7 +34,7 @@ func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)\)`) // nothing with a colon: those lead elsewhere
-	also := []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "clients/python/README.md"}
+	also := []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "clients/python/README.md", "clients/snakemake/README.md"}
 	for _, page := range append(pages, also...) {
 		for _, to := range link.FindAllStringSubmatch(read(t, page), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), to[1])); err != nil {

@@ -1,8 +1,7 @@
 //go:build unix
 
-// Package python_test runs the tests of the Python package against real peers, with each Python that
-// is installed.
-package python_test
+// Package clients_test tries what is in these folders against real peers, with what is installed here.
+package clients_test
 
 import (
 	"context"
@@ -26,8 +25,18 @@ func TestThePythonPackageKeepsItsPromisesWithEveryPythonThatIsInstalled(t *testi
 	if len(pythons) == 0 {
 		t.Skip("no Python from 3.8 is installed: there is no python3 on the PATH, in /usr/bin or in ~/.pyenv")
 	}
+	exe, net := peers(t)
+	data := []string{net.Data(1), net.Data(2), net.Data(3)}
+	for version, python := range pythons {
+		t.Run(version, func(t *testing.T) { suite(t, python, exe, data) })
+	}
+}
+
+// peers are three that run until the test ends, and the program they are.
+func peers(t *testing.T) (exe string, net *testnet.Net) {
+	t.Helper()
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "peer")
+	exe = filepath.Join(dir, "peer")
 	if out, err := exec.Command("go", "build", "-o", exe, "covey/cmd/peer").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
@@ -41,10 +50,7 @@ func TestThePythonPackageKeepsItsPromisesWithEveryPythonThatIsInstalled(t *testi
 	if err := net.AwaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	data := []string{net.Data(1), net.Data(2), net.Data(3)}
-	for version, python := range pythons {
-		t.Run(version, func(t *testing.T) { suite(t, python, exe, data) })
-	}
+	return exe, net
 }
 
 // suite runs the tests with one Python. What it leaves out it says.
@@ -53,6 +59,7 @@ func suite(t *testing.T, python, exe string, data []string) {
 	defer cancel()
 	c := exec.CommandContext(ctx, python, "-X", "faulthandler", "-m", "unittest", "discover", "-v", "-s", "tests")
 	c.Env = append(os.Environ(), "COVEY_PEER="+exe, "COVEY_TEST_PEERS="+strings.Join(data, string(os.PathListSeparator)), "PYTHONDONTWRITEBYTECODE=1")
+	c.Dir = "python"
 	c.WaitDelay = 10 * time.Second
 	out, err := c.CombinedOutput()
 	if err != nil {
