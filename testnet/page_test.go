@@ -321,6 +321,22 @@ func TestWhatIsDoneOnThePageIsDone(t *testing.T) {
 	b.says("cannot be run yet")
 	b.sees("line and column", "document.querySelector('.errors')?.innerText.includes('line 2, 1')")
 	b.accessible("errors")
+	b.click("#form")
+	fill := func(field, text string) {
+		b.sees("the form", "document.getElementById('form-"+field+"')")
+		b.js(fmt.Sprintf("(() => { const t = document.getElementById('form-%s'); t.value = %q; t.dispatchEvent(new Event('input', {bubbles: true})); })()", field, text))
+	}
+	fill("array", "1-12")
+	fill("command", `echo "it's: {}"`)
+	fill("cpus", "0.1")
+	fill("memory", "64MiB")
+	b.says("12 tasks would go to 3 peers")
+	if file := b.js("document.getElementById('file').value"); !strings.Contains(file, "array: 1-12\n") || !strings.Contains(file, `command: "echo \"it's: {}\""`) || !strings.Contains(file, "resources: {cpus: 0.1, memory: 64MiB}") {
+		t.Errorf("the form writes %s", file)
+	}
+	b.accessible("the form")
+	b.picture("form")
+	b.click("#form")
 	write(frames)
 	b.says("30 tasks would go to 3 peers")
 	b.click("#submit")

@@ -12,8 +12,23 @@ run:
 `;
 const key = "covey job file";
 
+// A form for who does not write YAML: what is filled in becomes the job file, which stays in sight.
+const fields = [["name", "Name", "hello", "a word"], ["command", "Command", 'echo "hello from {}"', "one line for a shell; {} is the number of its task"], ["array", "A task for each of", "1-10", "numbers: 1-10, or 1,3,5; nothing: one task"],
+  ["cpus", "Processors of each", "1", "1, 0.5, …"], ["memory", "Memory of each", "", "512MiB, 2GB, …; nothing: no limit of its own"]];
+const plain = (s) => (/^[\w.,:-]+$/.test(s) ? s : JSON.stringify(s));
+const written = (f) => {
+  const needs = ["cpus", "memory"].filter((k) => f[k]).map((k) => `${k}: ${plain(f[k])}`).join(", ");
+  return `name: ${plain(f.name)}\n${f.array ? `array: ${plain(f.array)}\n` : ""}run:\n  process:\n    shell: true\n    command: ${JSON.stringify(f.command)}\n${needs ? `resources: {${needs}}\n` : ""}`;
+};
+
+function Form({ write }) {
+  const [f, set] = useState(() => Object.fromEntries(fields.map(([k, , v]) => [k, v])));
+  const input = (k) => (e) => { const next = { ...f, [k]: e.target.value.trim() }; set(next); write(written(next)); };
+  return html`<div class="form">${fields.map(([k, name, , hint]) => html`<label key=${k} for=${"form-" + k}>${name}</label><input id=${"form-" + k} aria-describedby=${"hint-" + k} autocomplete="off" spellcheck=${false} defaultValue=${f[k]} onInput=${input(k)} /><span id=${"hint-" + k} class="sub">${hint}</span>`)}</div>`;
+}
+
 export function Run({ id }) {
-  const [file, setFile] = useState(() => sessionStorage.getItem(key) || example), [plan, setPlan] = useState(null), [error, setError] = useState(null), box = useRef();
+  const [file, setFile] = useState(() => sessionStorage.getItem(key) || example), [plan, setPlan] = useState(null), [error, setError] = useState(null), [form, setForm] = useState(false), box = useRef();
   useEffect(() => { if (id) get(`/v1/jobs/${seg(id)}/file`).then((v) => setFile(v.file), (e) => tell(e.message)); }, [id]);
   useEffect(() => {
     sessionStorage.setItem(key, file);
@@ -32,7 +47,8 @@ export function Run({ id }) {
     box.current.setSelectionRange(at, at);
   };
   return html`<${Says}>${error ? html`<strong class="bad">This cannot be run yet:</strong> ${w.many(faults.length, "thing is", "things are")} wrong with it.` : plan ? planSentence(plan) : "…"}<//>
-    <div class="grid"><section aria-label="Job file"><h2><label for="file">Job file</label> <span>${w.many(file.split("\n").length, "line")}</span></h2>
+    <div class="grid"><section aria-label="Job file"><h2><label for="file">Job file</label> <button id="form" class="small" aria-expanded=${form} onClick=${() => setForm(!form)}>${form ? "without the form" : "fill in a form"}</button></h2>
+      ${form && html`<${Form} write=${setFile} />`}
       <textarea id="file" ref=${box} spellcheck=${false} autocomplete="off" value=${file} onInput=${(e) => setFile(e.target.value)}
         onKeyDown=${(e) => { if ((e.ctrlKey || e.metaKey) && e.key === "Enter" && !error) submit().catch((x) => tell(x.message)); }} />
       ${faults && html`<div role="alert"><ul class="errors">${faults.map(([, l, c, m]) => html`<li>${l ? html`<button class="small" onClick=${() => goto(+l, +c)}>line ${l}, ${c}</button> ` : ""}${m}</li>`)}</ul></div>`}
