@@ -327,11 +327,11 @@ func TestWhatIsDoneOnThePageIsDone(t *testing.T) {
 		b.js(fmt.Sprintf("(() => { const t = document.getElementById('form-%s'); t.value = %q; t.dispatchEvent(new Event('input', {bubbles: true})); })()", field, text))
 	}
 	fill("array", "1-12")
-	fill("command", `echo "it's: {}"`)
+	fill("command", `echo "it's: $COVEY_ITEM"`)
 	fill("cpus", "0.1")
 	fill("memory", "64MiB")
 	b.says("12 tasks would go to 3 peers")
-	if file := b.js("document.getElementById('file').value"); !strings.Contains(file, "array: 1-12\n") || !strings.Contains(file, `command: "echo \"it's: {}\""`) || !strings.Contains(file, "resources: {cpus: 0.1, memory: 64MiB}") {
+	if file := b.js("document.getElementById('file').value"); !strings.Contains(file, "array: 1-12\n") || !strings.Contains(file, `command: "echo \"it's: $COVEY_ITEM\""`) || !strings.Contains(file, "resources: {cpus: 0.1, memory: 64MiB}") {
 		t.Errorf("the form writes %s", file)
 	}
 	b.accessible("the form")

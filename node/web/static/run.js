@@ -13,7 +13,7 @@ run:
 const key = "covey job file";
 
 // A form for who does not write YAML: what is filled in becomes the job file, which stays in sight.
-const fields = [["name", "Name", "hello", "a word"], ["command", "Command", 'echo "hello from {}"', "one line for a shell; {} is the number of its task"], ["array", "A task for each of", "1-10", "numbers: 1-10, or 1,3,5; nothing: one task"],
+const fields = [["name", "Name", "hello", "a word"], ["command", "Command", 'echo "hello from $COVEY_ITEM"', "one line for a shell; $COVEY_ITEM is the number of its task"], ["array", "A task for each of", "1-10", "numbers: 1-10, or 1,3,5; nothing: one task"],
   ["cpus", "Processors of each", "1", "1, 0.5, …"], ["memory", "Memory of each", "", "512MiB, 2GB, …; nothing: no limit of its own"]];
 const plain = (s) => (/^[\w.,:-]+$/.test(s) ? s : JSON.stringify(s));
 const written = (f) => {
