@@ -97,10 +97,7 @@ func tarred(w io.Writer, all []entry, at time.Time) error {
 
 // gzipped is without a name and a time of its own.
 func gzipped(w io.Writer, write func(io.Writer) error) error {
-	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	z := gzip.NewWriter(w)
 	if err := write(z); err != nil {
 		return err
 	}
