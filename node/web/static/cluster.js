@@ -25,13 +25,12 @@ export function Cluster({ text, now }) {
   const { peers, jobs } = useLive();
   const all = peers.peers.filter((p) => p.standing !== "left");
   const told = useAsked(circles(all.length) && "/v1/links", "", 5).value, links = pairs(all, told?.links);
-  return html`<${Says}>${sentence(peers, jobs.jobs)}<//>
-    <div class="grid">
-      <section aria-label="Peers"><h2>Peers</h2>${text ? html`<${PeerTable} peers=${all} links=${links} />` : circles(all.length) ? html`<${Circles} peers=${all} links=${links} />` : html`<${Tiles} peers=${all} />`}</section>
-      <section aria-label="Jobs"><h2>Jobs <a class="small" href="#/jobs">all ${jobs.jobs.length}</a></h2>
-        ${jobs.jobs.length ? html`<ul class="jobs">${jobs.jobs.slice(0, 8).map((j) => html`<${JobRow} key=${j.id} job=${j} now=${now} />`)}</ul>` : html`<p class="dim">No job yet. <a href="#/run">Run one</a>.</p>`}</section>
-    </div>
-    <section aria-label="What happened"><h2>What happened <a class="small" href="#/story">all</a></h2><${StoryList} most=${10} /></section>`;
+  const few = circles(all.length);
+  const who = html`<section aria-label="Peers"><h2>Peers</h2>${text ? html`<${PeerTable} peers=${all} links=${links} />` : few ? html`<${Circles} peers=${all} links=${links} />` : html`<${Tiles} peers=${all} />`}</section>`;
+  const runs = html`<section aria-label="Jobs"><h2>Jobs <a class="small" href="#/jobs">all ${jobs.jobs.length}</a></h2>
+    ${jobs.jobs.length ? html`<ul class="jobs">${jobs.jobs.slice(0, 8).map((j) => html`<${JobRow} key=${j.id} job=${j} now=${now} />`)}</ul>` : html`<p class="dim">No job yet. <a href="#/run">Run one</a>.</p>`}</section>`;
+  const happened = html`<section aria-label="What happened"><h2>What happened <a class="small" href="#/story">all</a></h2><${StoryList} most=${10} /></section>`;
+  return html`<${Says}>${sentence(peers, jobs.jobs)}<//>${few ? html`<div class="grid">${who}${runs}</div>${happened}` : html`<div class="grid">${runs}${happened}</div>${who}`}`; // many take all the width
 }
 
 const use = (p) => (p.cpus ? Math.min(1, p.cpus_running / p.cpus) : 0);
@@ -75,9 +74,10 @@ function Circles({ peers, links }) {
 }
 
 function Tiles({ peers }) {
-  return html`<div class="tiles">${peers.map((p) => html`<a key=${p.id} href=${"#/peer/" + p.id} class=${w.here(p) ? "" : "bad"}>${p.coordinator ? "★ " : ""}${p.name}
+  const order = [...peers].sort((a, b) => w.here(a) - w.here(b)); // who is away first
+  return html`<div class="tiles">${order.map((p) => html`<a key=${p.id} title=${[load(p), w.here(p) && w.busy(p.load)].filter(Boolean).join(" · ")} href=${"#/peer/" + p.id} class=${w.here(p) ? "" : "bad"}>${p.coordinator ? "★ " : ""}${p.name}
     <div class="bar"><i style=${{ flexGrow: use(p), background: w.here(p) ? "var(--run)" : "var(--bad)" }} /><i style=${{ flexGrow: 1 - use(p), minWidth: 0 }} /></div>
-    <div class="sub">${w.here(p) ? [w.many(p.tasks, "task"), w.busy(p.load)].filter(Boolean).join(" · ") : p.standing}</div></a>`)}</div>`;
+    <div class="sub">${w.here(p) ? [w.many(p.tasks, "task"), p.load?.cpu != null && w.percent(p.load.cpu)].filter(Boolean).join(" · ") : p.standing}</div></a>`)}</div>`;
 }
 
 // linked says to whom a peer has links, in as few words as there are.
