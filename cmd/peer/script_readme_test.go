@@ -10,15 +10,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptReadme writes the examples below a heading of README.md to a file: all its blocks of shell,
-// one after the other.
+// scriptReadme writes the examples below a heading of README.md, or of another page, to a file: all
+// its blocks of shell, one after the other.
 func scriptReadme(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "readme FILE HEADING…")
-	page, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), "../../../README.md"))
+	want(ts, neg, args, 2, "readme FILE [PAGE.md] HEADING…")
+	file, name, heading := args[0], "README.md", args[1:]
+	if strings.HasSuffix(args[1], ".md") {
+		name, heading = args[1], args[2:]
+	}
+	page, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), "../../..", name))
 	ts.Check(err)
-	_, text, found := strings.Cut(string(page), "\n"+strings.Join(args[1:], " ")+"\n")
+	_, text, found := strings.Cut(string(page), "\n"+strings.Join(heading, " ")+"\n")
 	if !found {
-		ts.Fatalf("README.md has no heading %q", args[1:])
+		ts.Fatalf("%s has no heading %q", name, heading)
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	var blocks strings.Builder
@@ -31,7 +35,7 @@ func scriptReadme(ts *testscript.TestScript, neg bool, args []string) {
 		blocks.WriteString(block)
 	}
 	if blocks.Len() == 0 {
-		ts.Fatalf("there is no example below %q", args[1:])
+		ts.Fatalf("there is no example below %q", heading)
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(blocks.String()), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(file), []byte(blocks.String()), 0o600))
 }

@@ -134,10 +134,11 @@ class Running(unittest.TestCase):
         self.assertIsInstance(f.exception(), covey.Error)
 
     def test_map_gives_results_in_order_and_several_calls_to_a_task(self):
-        with executor() as ex:
+        name = "map-%d" % os.getpid()
+        with executor(name=name) as ex:
             results = ex.map(calls.square, range(23), chunksize=5)
             self.assertEqual([i * i for i in range(23)], list(results))
-            job = ex.peer.ask("GET", "/v1/jobs/last")["job"]
+            job = ex.peer.ask("GET", "/v1/jobs/" + name)["job"]
         self.assertEqual(5, job["count"])
 
     def test_a_call_that_fails_spares_the_others_of_its_task(self):
