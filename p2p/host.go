@@ -53,6 +53,7 @@ type Host struct {
 	silence *silence
 	topics  *topics
 	relays  *relays
+	lan     lan
 }
 
 var _ Net = (*Host)(nil)

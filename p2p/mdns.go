@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -29,18 +30,28 @@ const (
 // records of addresses are made for the interface they go out on.
 func (h *Host) startMDNS() error {
 	ifs := realInterfaces()
-	if !h.cfg.MDNS || h.doors.onlyLoopback() || len(ifs) == 0 {
+	switch {
+	case !h.cfg.MDNS:
+		h.lan.off = "it was told not to look for others there"
+	case h.doors.onlyLoopback():
+		h.lan.off = "it listens on this machine only"
+	case len(ifs) == 0:
+		h.lan.wrong = "this machine has no network with multicast"
+	}
+	if h.lan.off != "" || h.lan.wrong != "" {
 		return nil
 	}
 	if h.cfg.OnFound != nil {
 		n := neighbours{h.life.ctx, ifs, h.log, func(id string, addrs []string) {
 			if id != h.Self() {
+				h.lan.hear(id, h.cfg.Admitted(id))
 				h.cfg.OnFound(h, id, addrs)
 			}
 		}}
 		h.life.spawn(n.browse)
 	}
 	if ifs = h.doors.on(ifs); len(ifs) == 0 {
+		h.lan.wrong = "it listens on no network with multicast"
 		return nil
 	}
 	// The instance name is public to the whole network segment: a part of the peer id says nothing
@@ -49,10 +60,59 @@ func (h *Host) startMDNS() error {
 	s, err := zeroconf.RegisterProxy(name, mdnsService, mdnsDomain, h.Port(), name, nil, []string{"id=" + h.Self()}, ifs, zeroconf.TTL(120))
 	if err != nil {
 		h.log.Warn("this peer cannot be found on the local network by itself (mDNS): use a ticket or an address", "err", err)
+		h.lan.wrong = err.Error()
 		return nil
 	}
 	h.undo = append(h.undo, closer(s.Shutdown))
 	return nil
+}
+
+// lan is what came of mDNS. The texts do not change when the host has started.
+type lan struct {
+	off   string // why it is not wanted
+	wrong string // why others do not hear of us
+
+	mu    sync.Mutex
+	heard map[string]bool // members that were
+}
+
+// LAN is what comes of mDNS: why there is none as was wished, why others do not hear of this peer,
+// and how many members it has heard of since its start.
+type LAN struct {
+	Off, Wrong string
+	Heard      int
+}
+
+// LAN tells how mDNS goes.
+func (h *Host) LAN() LAN {
+	h.lan.mu.Lock()
+	defer h.lan.mu.Unlock()
+	return LAN{h.lan.off, h.lan.wrong, len(h.lan.heard)}
+}
+
+// hear notes a member: strangers are many, and anybody.
+func (l *lan) hear(id string, member bool) {
+	if !member {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.heard == nil {
+		l.heard = map[string]bool{}
+	}
+	l.heard[id] = true
+}
+
+// Bridges are those of Addrs that belong to bridges and tunnels which only this machine sees.
+func (h *Host) Bridges() (out []string) {
+	virtual := virtualIPs()
+	for _, a := range h.Addrs() {
+		ip, _ := IPAndPort(a)
+		if at, ok := netip.AddrFromSlice(ip); ok && virtual(at.Unmap()) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 type closer func()

@@ -2,12 +2,15 @@ package p2p
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"covey/internal/pause"
 )
 
 // Two peers behind NATs that talk through a relay try for a direct QUIC connection, both sending at
@@ -24,11 +29,13 @@ import (
 // relay's key on an authenticated stream are answered, with fewer bytes than they sent.
 
 const (
+	mirrorWait  = 20 * time.Millisecond
 	mirrorEvery = 20 * time.Second // keeps the NAT's mapping alive, too
 	mirrorAge   = 3 * mirrorEvery
 	mirrorKey   = 16
 	mirrorNonce = 16
 	mirrorSize  = 64 // bytes of a question; the answer is shorter
+	mirrorsTold = 32 // answers that are told apart, at most
 )
 
 // The first byte of a datagram that is not QUIC is below 0x40.
@@ -44,9 +51,35 @@ type mirror struct {
 	conns []net.PacketConn
 
 	mu       sync.Mutex
-	seen     netip.AddrPort // our address as last told
+	seen     netip.AddrPort                    // our address as last told
+	told     map[netip.AddrPort]netip.AddrPort // the same by who told, since Outside asked
 	at       time.Time
 	punching bool
+
+	punched, missed int // tries to get through NATs
+}
+
+// Trace implements holepunch.EventTracer.
+func (m *mirror) Trace(e *holepunch.Event) {
+	end, ok := e.Evt.(*holepunch.EndHolePunchEvt)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if end.Success {
+		m.punched++
+	} else {
+		m.missed++
+	}
+}
+
+// Punched is how often a direct connection through NATs was tried since the start.
+func (h *Host) Punched() (well, not int) {
+	m := &h.relays.mirror
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.punched, m.missed
 }
 
 // draw makes the secrets of this run.
@@ -99,6 +132,9 @@ func (m *mirror) serve(c net.PacketConn, told func()) error {
 		} else if seen, ok := m.read(buf[:n]); ok {
 			m.mu.Lock()
 			m.seen, m.at = seen, time.Now()
+			if m.told != nil && len(m.told) < mirrorsTold { // nobody asked otherwise
+				m.told[u.AddrPort()] = seen
+			}
 			m.mu.Unlock()
 			told()
 		}
@@ -143,6 +179,44 @@ func (r *relays) look() {
 		}
 	}
 	r.mu.Unlock()
+	r.askMirrors(ask)
+}
+
+// Outside asks other peers' mirrors where our datagrams come from, and gives what has come back
+// when ctx ends: one address of each.
+func (h *Host) Outside(ctx context.Context) (seen []netip.AddrPort) {
+	r, m := h.relays, &h.relays.mirror
+	r.mu.Lock()
+	ask := map[peer.ID][]byte{}
+	for p, a := range r.asked {
+		if len(a.mirror) == mirrorKey {
+			ask[p] = a.mirror
+		}
+	}
+	r.mu.Unlock()
+	if len(ask) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	m.told = map[netip.AddrPort]netip.AddrPort{}
+	m.mu.Unlock()
+	r.askMirrors(ask)
+	for len(seen) < len(ask) && pause.For(ctx, mirrorWait) == nil {
+		seen = m.all()
+	}
+	return m.all()
+}
+
+// all are our addresses as they were told since they were asked for.
+func (m *mirror) all() []netip.AddrPort {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.told))
+}
+
+// askMirrors sends a question to each mirror whose key we have and to which there is a direct
+// connection.
+func (r *relays) askMirrors(ask map[peer.ID][]byte) {
 	m := &r.mirror
 	for p, key := range ask {
 		c := r.directTo(p)
@@ -190,7 +264,7 @@ func (r *relays) startPunching() {
 	if !first {
 		return
 	}
-	s, err := holepunch.NewService(r.gated, r.gated.ids, r.mirror.outside, holepunch.DirectDialTimeout(dialTimeout))
+	s, err := holepunch.NewService(r.gated, r.gated.ids, r.mirror.outside, holepunch.DirectDialTimeout(dialTimeout), holepunch.WithTracer(m))
 	if err != nil {
 		r.log.Warn("no direct connections between peers behind NATs", "err", err)
 		return

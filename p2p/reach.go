@@ -2,8 +2,11 @@ package p2p
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"time"
 
@@ -11,8 +14,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"github.com/quic-go/quic-go"
 )
 
 // reachProtocol asks an admitted peer to dial us back, so that we learn whether others can. It
@@ -84,6 +89,64 @@ func (h *Host) Reach(ctx context.Context, peerID string) (known, reached bool) {
 	return err == nil && a.Known, a.Reached
 }
 
+// DialUDP dials a peer that is connected directly, at the address it is seen at and ports that it
+// named. It does so from a socket of its own, which no firewall has let through before, and goes as
+// far as the certificate that says who answers. known is false where it could not be tried.
+func (h *Host) DialUDP(ctx context.Context, peerID string, ports []uint16) (known, reached bool) {
+	p, err := peer.Decode(peerID)
+	if err != nil || h.quic == nil || len(ports) == 0 || len(ports) > reachPorts {
+		return false, false
+	}
+	to := h.relays.directTo(p)
+	if to == nil {
+		return false, false
+	}
+	ip, err := manet.ToIP(to.RemoteMultiaddr())
+	if err != nil {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	found := make(chan bool, len(ports))
+	for _, port := range ports {
+		go func() { found <- h.answersUDP(ctx, p, net.UDPAddr{IP: ip, Port: int(port)}) }()
+	}
+	for range ports {
+		reached = <-found || reached
+	}
+	return true, reached
+}
+
+// answersUDP tells whether a peer answers at an address. The handshake is ended before there is a
+// connection.
+func (h *Host) answersUDP(ctx context.Context, p peer.ID, at net.UDPAddr) (here bool) {
+	own, err := libp2ptls.NewIdentity(h.cfg.Key)
+	if err != nil {
+		return false
+	}
+	conf, _ := own.ConfigForPeer(p)
+	verify, enough := conf.VerifyPeerCertificate, errors.New("that is all we want to know")
+	conf.VerifyPeerCertificate = func(certs [][]byte, chains [][]*x509.Certificate) error {
+		if err := verify(certs, chains); err != nil {
+			return err
+		}
+		here = true
+		return enough
+	}
+	if c, err := quic.DialAddr(ctx, at.String(), conf, &quic.Config{HandshakeIdleTimeout: dialTimeout}); err == nil {
+		_ = c.CloseWithError(0, "")
+	}
+	return here
+}
+
+// PortsUDP are those at which others may find this peer by UDP.
+func (h *Host) PortsUDP() (out []uint16) {
+	if h.quic == nil {
+		return nil
+	}
+	return h.portsOf(ma.P_UDP)
+}
+
 // Places is at how many relays others find this peer.
 func (h *Host) Places() int {
 	h.relays.mu.Lock()
@@ -109,9 +172,11 @@ func (r *relays) reach(ctx context.Context, p peer.ID) (a reachAnswer, err error
 }
 
 // ports are those others may find us at: the own ones, then announced ones.
-func (h *Host) ports() (out []uint16) {
+func (h *Host) ports() []uint16 { return h.portsOf(ma.P_TCP) }
+
+func (h *Host) portsOf(protocol int) (out []uint16) {
 	for _, a := range append(h.sw.ListenAddresses(), h.announce...) {
-		v, err := a.ValueForProtocol(ma.P_TCP)
+		v, err := a.ValueForProtocol(protocol)
 		if err != nil || isRelay(a) {
 			continue
 		}

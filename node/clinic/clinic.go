@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"covey/node/api"
 	"covey/node/doctor"
 	"covey/node/runner/supervise"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -45,15 +47,22 @@ type Config struct {
 	Net Network
 }
 
-// Network is how others reach this peer; p2p.Host.
+// Network is how others reach this peer: a p2p.Host, which says more of each.
 type Network interface {
 	Port() int
 	Addrs() []string
 	Connected(peer string) (direct, relayed bool)
 	// Reach asks a peer to dial this one by TCP; known is false where that could not be tried.
 	Reach(ctx context.Context, peer string) (known, reached bool)
-	// Places is at how many relays others find this peer.
+	// DialUDP dials a peer that asked for it.
+	DialUDP(ctx context.Context, peer string, ports []uint16) (known, reached bool)
+	PortsUDP() []uint16
+	// Outside gives where this peer's datagrams come from, as others see it, until ctx ends.
+	Outside(ctx context.Context) []netip.AddrPort
 	Places() int
+	Punched() (well, not int)
+	LAN() p2p.LAN
+	Bridges() []string
 }
 
 // Clinic looks at this peer, and asks others.

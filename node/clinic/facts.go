@@ -2,6 +2,9 @@ package clinic
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,7 +22,13 @@ func (c *Clinic) facts(ctx context.Context) doctor.Facts {
 	var probes sync.WaitGroup
 	probes.Go(func() { f.Sync = c.disk.probe(slices.Contains(c.cfg.Seats(), c.cfg.Self)) })
 	probes.Go(func() { f.Room = within(patience, func() doctor.Known[doctor.Room] { return room(c.cfg.Room) }) })
-	probes.Go(func() { f.TCP = c.reach(ctx) })
+	probes.Go(func() { f.TCP = c.reach(ctx, c.cfg.Net.Reach) })
+	probes.Go(func() { f.UDP = c.reachUDP(ctx) })
+	probes.Go(func() { f.NAT = c.nat(ctx) })
+	probes.Go(func() {
+		n := c.cfg.Net.LAN()
+		f.LAN = doctor.Is(doctor.LAN{Off: n.Off, Wrong: n.Wrong, Heard: n.Heard, Addrs: c.cfg.Net.Addrs(), Virtual: c.cfg.Net.Bridges()})
+	})
 	probes.Go(func() { f.Clock = c.clock(ctx) })
 	probes.Go(func() { c.cluster(ctx, &f) })
 	probes.Go(func() {
@@ -85,15 +94,47 @@ func (c *Clinic) direct() (ids []string) {
 
 const nobody = "no other peer is connected directly"
 
-// reach has others dial this peer by TCP.
-func (c *Clinic) reach(ctx context.Context) doctor.Known[doctor.Reach] {
+// reachUDP has others dial this peer by UDP.
+func (c *Clinic) reachUDP(ctx context.Context) doctor.Known[doctor.Reach] {
+	ports := c.cfg.Net.PortsUDP()
+	if len(ports) == 0 {
+		return doctor.NotTried[doctor.Reach]("it does not listen for UDP")
+	}
+	return c.reach(ctx, func(ctx context.Context, peer string) (known, reached bool) {
+		a, err := c.ask(ctx, peer, question{What: askUDP, Ports: ports[:min(len(ports), maxPorts)]}, dialPatience)
+		return err == nil && a.Known, a.Reached
+	})
+}
+
+// nat compares where this peer's datagrams come from, as others see it.
+func (c *Clinic) nat(ctx context.Context) doctor.Known[doctor.NAT] {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	n := doctor.NAT{Seen: c.cfg.Net.Outside(ctx)}
+	if len(n.Seen) < 2 {
+		return doctor.NotTried[doctor.NAT](fmt.Sprintf("two others have to tell where it sends from, and %d did", len(n.Seen)))
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return doctor.NotTried[doctor.NAT](err.Error())
+	}
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			n.Own = append(n.Own, p.Addr().Unmap())
+		}
+	}
+	return doctor.Is(n)
+}
+
+// reach has others dial this peer.
+func (c *Clinic) reach(ctx context.Context, dial func(ctx context.Context, peer string) (known, reached bool)) doctor.Known[doctor.Reach] {
 	ids := c.direct()
 	if len(ids) == 0 {
 		return doctor.NotTried[doctor.Reach](nobody)
 	}
 	r := doctor.Reach{Port: c.cfg.Net.Port(), Relayed: c.cfg.Net.Places() > 0}
 	found := each(ctx, ids, dialPatience, func(ctx context.Context, peer string) (bool, bool) {
-		known, reached := c.cfg.Net.Reach(ctx, peer)
+		known, reached := dial(ctx, peer)
 		return reached, known
 	})
 	for id, reached := range found {
@@ -148,6 +189,7 @@ func (c *Clinic) cluster(ctx context.Context, f *doctor.Facts) {
 		links    = doctor.Links{Places: c.cfg.Net.Places()}
 		names    []string
 	)
+	links.Punched, links.Missed = c.cfg.Net.Punched()
 	if ps.Frozen {
 		voters.Frozen = ps.FrozenReason
 	}

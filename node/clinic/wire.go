@@ -18,6 +18,7 @@ const Protocol = "/covey/doctor/1"
 const (
 	askClock   = 1
 	askExamine = 2
+	askUDP     = 3 // to be dialled
 )
 
 const (
@@ -25,17 +26,21 @@ const (
 	maxQuestion = 256
 	maxAnswer   = 64 << 10
 	maxFindings = 100
+	maxPorts    = 4
 	maxText     = 1000 // bytes of one text
 )
 
 type question struct {
-	What int `cbor:"1,keyasint"`
+	What  int      `cbor:"1,keyasint"`
+	Ports []uint16 `cbor:"2,keyasint,omitempty"` // UDP, at most four
 }
 
 type answer struct {
 	Now      int64     `cbor:"1,keyasint"` // microseconds since 1970
 	Version  string    `cbor:"2,keyasint,omitempty"`
 	Findings []finding `cbor:"3,keyasint,omitempty"`
+	Known    bool      `cbor:"4,keyasint,omitempty"` // dialling could be tried
+	Reached  bool      `cbor:"5,keyasint,omitempty"`
 }
 
 type finding struct {
@@ -85,6 +90,8 @@ func (c *Clinic) Serve(peer string, s net.Conn) {
 		for _, f := range mine.Findings {
 			a.Findings = append(a.Findings, finding{f.Check, f.Result, text(f.Text), text(f.Do)})
 		}
+	case askUDP:
+		a.Known, a.Reached = c.cfg.Net.DialUDP(ctx, peer, q.Ports)
 	default:
 		return
 	}

@@ -133,8 +133,8 @@ type Absent struct {
 
 // LAN is how this peer is found by itself.
 type LAN struct {
-	MDNS    bool
-	Why     string   // there is no mDNS
+	Off     string   // why there is no mDNS, as was wished
+	Wrong   string   // why others do not hear of it
 	Heard   int      // peers of this cluster that were heard
 	Addrs   []string // that are told to others
 	Virtual []string // of these, those of bridges that only this machine sees

@@ -63,11 +63,12 @@ var cases = []struct {
 	{"relays", api.FindingWarn, Facts{Links: Is(Links{Direct: []string{"a"}, Relayed: []string{"b"}})}, "1 of 2 links go through a relay: to b"},
 	{"relays", api.FindingFail, Facts{Links: Is(Links{None: []string{"a", "b"}})}, "connected to none of the other 2 peers"},
 
-	{"lan", api.FindingOK, Facts{LAN: Is(LAN{MDNS: true, Heard: 1, Addrs: []string{"a"}})}, "has heard 1 peer there"},
-	{"lan", api.FindingOK, Facts{LAN: Is(LAN{MDNS: true, Addrs: []string{"a"}})}, "has heard no peer"},
-	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{MDNS: true})}, "tells nobody an address: only peers on this machine find it: say where"},
-	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{MDNS: true, Addrs: []string{"172.17.0.1"}, Virtual: []string{"172.17.0.1"}})}, "bridges that only this machine sees (172.17.0.1)"},
-	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{Why: "no multicast", Addrs: []string{"a"}})}, "not found by itself on its network (mDNS): no multicast"},
+	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Heard: 1, Addrs: []string{"a"}})}, "has heard 1 peer there"},
+	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Addrs: []string{"a"}})}, "has heard no peer"},
+	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Off: "it was told not to", Addrs: []string{"a"}})}, "not told on its network (mDNS): it was told not to"},
+	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{})}, "tells nobody an address: only peers on this machine find it: say where"},
+	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{Addrs: []string{"172.17.0.1"}, Virtual: []string{"172.17.0.1"}})}, "bridges that only this machine sees (172.17.0.1)"},
+	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{Wrong: "no multicast", Addrs: []string{"a"}})}, "not found by itself on its network (mDNS): no multicast"},
 
 	{"clock", api.FindingOK, Facts{Clock: Is([]Skew{{"a", time.Millisecond, 3 * time.Millisecond}, {"b", 0, 0}})}, "2 other peers, within 3ms"},
 	{"clock", api.FindingOK, Facts{Clock: Is([]Skew{{"a", 3 * time.Second, 2 * time.Second}})}, "within 3s"},

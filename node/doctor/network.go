@@ -73,8 +73,10 @@ func (l *list) lan(n LAN) {
 		l.warn("lan", announce, "it tells nobody an address: only peers on this machine find it")
 	case real == 0:
 		l.warn("lan", announce, "all its addresses are of bridges that only this machine sees (%s)", few(n.Virtual))
-	case !n.MDNS:
-		l.warn("lan", "let UDP port 5353 pass on its network, or join by ticket or address", "it is not found by itself on its network (mDNS): %s", n.Why)
+	case n.Off != "":
+		l.ok("lan", "it is not told on its network (mDNS): %s", n.Off)
+	case n.Wrong != "":
+		l.warn("lan", "let UDP port 5353 pass on its network, or join by ticket or address", "it is not found by itself on its network (mDNS): %s", n.Wrong)
 	case n.Heard == 0:
 		l.ok("lan", "it is told on its network (mDNS), and has heard no peer of its cluster there")
 	default:
