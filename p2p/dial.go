@@ -144,6 +144,9 @@ func answered(err error) bool {
 // share few of them meet, all at once would take longer than anybody waits, and be for nothing.
 const strainedDials = 2
 
+// takenUpWithin is how long one of them may keep the others waiting before anybody has taken it up.
+const takenUpWithin = 300 * time.Millisecond
+
 // searches are those for a connection that are under way, one for each peer.
 type searches struct {
 	mu    sync.Mutex
@@ -174,7 +177,7 @@ func (h *Host) search(ctx context.Context, p peer.ID) error {
 		one = &search{done: make(chan struct{})}
 		if !h.life.begin() {
 			all.mu.Unlock()
-			return h.life.ctx.Err()
+			return net.ErrClosed
 		}
 		all.under[p] = one
 		var own context.Context
@@ -210,7 +213,13 @@ func (h *Host) find(ctx context.Context, p peer.ID, one *search) {
 	if strain.Recent() {
 		select {
 		case h.searches.few <- struct{}{}:
-			defer func() { <-h.searches.few }()
+			leave := sync.OnceFunc(func() { <-h.searches.few })
+			defer leave()
+			defer time.AfterFunc(takenUpWithin, func() { // who waits for silence needs no processor
+				if !h.greetings.toward(h.sw.Peerstore().Addrs(p)) {
+					leave()
+				}
+			}).Stop()
 		case <-met.Done():
 		}
 	}
