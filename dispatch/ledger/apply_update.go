@@ -30,7 +30,7 @@ func (b *book) update(c *Update, w *Warrants) Result {
 		return Result{Refused: CodeInvalid}
 	case !changed && bytes.Equal(spec.Order.Digest(), j.job.Order.Digest()):
 		return Result{Existed: true, Version: j.job.Version}
-	case !spec.Order.Next(j.job.Order): // somebody else's came in between
+	case !spec.Order.Next(j.job.Order), j.turnedFrom(spec.Order): // somebody else's came in between, or it counted before
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
 	if code := w.ordered(&spec); code != CodeNone {
@@ -58,6 +58,12 @@ func (b *book) update(c *Update, w *Warrants) Result {
 	b.finished.needed.count(j.job, 1)
 	b.close(j) // with a lower count, nothing may be left to run
 	return j.wants(same)
+}
+
+// turnedFrom tells whether an order is as old as one that a way back has turned from. After it the
+// order of before counts again, and what followed on that once would follow on it again.
+func (j *JobRecord) turnedFrom(o *taskstate.Order) bool {
+	return o != nil && j.long != nil && o.At <= j.long.turned
 }
 
 // turnTo makes a spec the wanted one, under a new number, and begins a rollout of it. The slots of
@@ -173,6 +179,9 @@ func (b *book) rollout(c *Rollout) Result {
 		b.finished.needed.count(j.job, -1)
 		// Under a new number: attempts of the version in between stay told apart. There is no way back
 		// from there: a rollback is never rolled back.
+		if o := j.job.Order; o != nil {
+			j.long.turned = max(j.long.turned, o.At)
+		}
 		to := RolloutRecord{State: RollingBack, Message: c.Message, Since: b.head.stamp, Began: b.head.stamp}
 		same := j.turnTo(*j.long.versions[j.long.previous], 0, to)
 		b.finished.needed.count(j.job, 1)

@@ -176,6 +176,7 @@ type long struct {
 	revised  uint64 // index of the newest entry that changed the spec or the rollout
 	moved    uint64 // index of the newest entry that added, renewed or retired slots
 	before   uint64 // moved as it was before that entry: of use only while that is applied
+	turned   int64  // when the newest order that a way back turned from was signed, Unix milliseconds; 0: none
 }
 
 // unknown tells whether something of what the slots are to be was decided that a proposer that had

@@ -112,6 +112,27 @@ func TestAnOrderIsRenewedWithoutRestartingAnything(t *testing.T) {
 	}
 }
 
+// After a way back the order of before counts again, and who has the one that followed on it shows it
+// once more.
+func TestAnUpdateThatWasTurnedBackIsNotMadeAgainByItsOldOrder(t *testing.T) {
+	first := orderOf(t, lastingJob("web", "a"), 1000, nil)
+	second := orderOf(t, lastingJob("web", "b"), 2000, first.Order)
+	third := orderOf(t, lastingJob("web", "c"), 3000, first.Order)
+	for _, again := range []bool{false, true} { // also by who has a snapshot
+		l := foundedWith(t, first)
+		l.must(ledger.Command{Update: &ledger.Update{Job: second}}, rollout("web", ledger.RollingBack))
+		if again {
+			st, err := ledger.DecodeState(encode(t, l.State))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.State = st
+		}
+		l.refuses(ledger.CodeConflict, ledger.Command{Update: &ledger.Update{Job: second}})
+		l.must(ledger.Command{Update: &ledger.Update{Job: third}})
+	}
+}
+
 // The goal is 100 µs a job, with a real key.
 func BenchmarkCheckOrder(b *testing.B) {
 	key, err := p2p.NewIdentity()

@@ -26,6 +26,7 @@ type lastingSnapshot struct {
 	Revised   uint64            `cbor:"28,keyasint,omitempty"`
 	Moved     uint64            `cbor:"29,keyasint,omitempty"`
 	Pinned    bool              `cbor:"30,keyasint,omitempty"`
+	Turned    int64             `cbor:"32,keyasint,omitempty"`
 }
 
 // extrasSnapshot is the slotExtras of a slot in a snapshot.
@@ -44,7 +45,7 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	if l == nil {
 		return out
 	}
-	out.Grown, out.Previous, out.Rollout, out.Revised, out.Moved = j.slots.count, l.previous, l.rollout, l.revised, l.moved
+	out.Grown, out.Previous, out.Rollout, out.Revised, out.Moved, out.Turned = j.slots.count, l.previous, l.rollout, l.revised, l.moved, l.turned
 	for _, v := range j.Versions() {
 		if v != j.job.Version {
 			out.Versions = append(out.Versions, *l.versions[v])
@@ -90,7 +91,7 @@ func (l *long) unpack(in *lastingSnapshot, job *taskstate.Job) error {
 	if in.Grown < 0 || in.Grown > MaxSlots || job.Version < 1 || job.Version > math.MaxInt32 {
 		return errLasting
 	}
-	l.rollout, l.revised, l.moved = in.Rollout, in.Revised, in.Moved
+	l.rollout, l.revised, l.moved, l.turned = in.Rollout, in.Revised, in.Moved, in.Turned
 	last := 0
 	for i := range in.Versions {
 		spec := &in.Versions[i]
