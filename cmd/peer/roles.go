@@ -14,7 +14,8 @@ func rolesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "roles [PEER [ROLE…]]",
 		Short: "Show or change what a peer may do",
-		Long: `Without arguments, show what every peer may do. Give an admitted peer these roles and no others, and print those it has then:
+		Long: `Without arguments, show what every peer may do. Give an admitted peer these roles and no others, and
+print those it has then:
 
   worker   is given tasks
   submit   submits, cancels and changes jobs
