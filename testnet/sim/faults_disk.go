@@ -166,7 +166,7 @@ const maxLost = 3
 // output takes from a task's end what a full disk took of its output, and tells whether it did.
 func (p *peer) output(id taskstate.TaskID, rep *taskstate.RunReport) bool {
 	w := p.w
-	if p.filled == 0 || !w.chance(0.3) {
+	if p.filled == 0 || !w.chance(0.7) {
 		return false
 	}
 	rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonOutputLost
