@@ -39,7 +39,7 @@ const pictures = "COVEY_PICTURES"
 func browse(t *testing.T, net *testnet.Net, k int) *browser {
 	t.Helper()
 	b := newBrowser(t)
-	link, err := net.Client(k).OpenWeb(timed(t), api.TokenRequest{Scope: api.AdminScope, Expires: 3600})
+	link, err := net.Client(k).Tokens().OpenWeb(timed(t), api.TokenRequest{Scope: api.AdminScope, Expires: 3600})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func tokenCreateCommand(c *cli) *cobra.Command {
 		Example: "  peer token create grafana --scope read --expires 365d\n  peer token create ci --scope submit",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := c.client().CreateToken(cmd.Context(), api.TokenRequest{Name: strings.Join(args, ""), Scope: api.Scope(scope), Expires: expires.Seconds()})
+			t, err := c.client().Tokens().Create(cmd.Context(), api.TokenRequest{Name: strings.Join(args, ""), Scope: api.Scope(scope), Expires: expires.Seconds()})
 			if err != nil || c.output != tableForm {
 				return emit(c, err, t, []api.AccessToken{t}, nil)
 			}
@@ -54,7 +54,7 @@ func tokenListCommand(c *cli) *cobra.Command {
 		Short: "List the tokens, and where the API is open",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.client().AccessTokens(cmd.Context())
+			a, err := c.client().Tokens().List(cmd.Context())
 			return emit(c, err, a, a.Tokens, func(w io.Writer) {
 				t := table("ID", "NAME", "SCOPE", "FOR", "EXPIRES")
 				for _, x := range a.Tokens {
@@ -82,7 +82,7 @@ func tokenRevokeCommand(c *cli) *cobra.Command {
 		Short: "End a token, by its id or name",
 		Args:  exactly(1, "a token's id or name; see `peer token list`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.client().RevokeToken(cmd.Context(), args[0])
+			return c.client().Tokens().Revoke(cmd.Context(), args[0])
 		},
 	}
 }

@@ -37,7 +37,7 @@ browser can be opened the file's name is printed. From another machine: ssh -L
 		Example: "  peer web\n  peer web --scope read --expires 30d    a screen on the wall\n  ssh host peer web --print",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.client().OpenWeb(cmd.Context(), api.TokenRequest{Scope: api.Scope(scope), Expires: expires.Seconds()})
+			l, err := c.client().Tokens().OpenWeb(cmd.Context(), api.TokenRequest{Scope: api.Scope(scope), Expires: expires.Seconds()})
 			if err != nil {
 				return err
 			}

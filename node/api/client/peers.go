@@ -57,25 +57,4 @@ func (c *Client) TryTrust(ctx context.Context, t api.TrustTry) (api.TrustTried, 
 	return call[api.TrustTried](ctx, c, http.MethodPost, "/v1/trust/test", t)
 }
 
-// AccessTokens lists the tokens that let programs in over TCP.
-func (c *Client) AccessTokens(ctx context.Context) (api.AccessTokens, error) {
-	return call[api.AccessTokens](ctx, c, http.MethodGet, "/v1/tokens", nil)
-}
-
-// CreateToken draws one.
-func (c *Client) CreateToken(ctx context.Context, r api.TokenRequest) (api.AccessToken, error) {
-	return call[api.AccessToken](ctx, c, http.MethodPost, "/v1/tokens", r)
-}
-
-// RevokeToken ends one.
-func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tokens/"+segment(id), nil)
-	return err
-}
-
-// OpenWeb opens the door for a browser on this machine.
-func (c *Client) OpenWeb(ctx context.Context, r api.TokenRequest) (api.WebLink, error) {
-	return call[api.WebLink](ctx, c, http.MethodPost, "/v1/web", r)
-}
-
 func peerPath(peer, rest string) string { return "/v1/peers/" + segment(peer) + rest }
