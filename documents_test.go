@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 func TestTheArchitectureDocumentHasTheFloorsAsTheyAre(t *testing.T) {

@@ -160,7 +160,7 @@ func checkImports(t *testing.T, path string) {
 		if name == "testing" || strings.HasPrefix(name, "testing/") {
 			t.Errorf("%s imports %s: test support belongs in _test files, so that the binary does not carry it", path, name)
 		}
-		below, ok := strings.CutPrefix(name, "covey/")
+		below, ok := strings.CutPrefix(name, "github.com/coveyproject/covey/")
 		if !ok {
 			continue
 		}

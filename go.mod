@@ -1,4 +1,4 @@
-module covey
+module github.com/coveyproject/covey
 
 go 1.26.0
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // patience bounds each wait: against hanging, not as a measure.
@@ -37,7 +37,7 @@ func peers(t *testing.T) (exe string, net *testnet.Net) {
 	t.Helper()
 	dir := t.TempDir()
 	exe = filepath.Join(dir, "peer")
-	if out, err := exec.Command("go", "build", "-o", exe, "covey/cmd/peer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", exe, "github.com/coveyproject/covey/cmd/peer").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

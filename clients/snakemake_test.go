@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
+	"github.com/coveyproject/covey/internal/long"
 )
 
 // workflow has a rule for each sample, and one that joins what those made; one may fail.

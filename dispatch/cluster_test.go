@@ -11,17 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/dispatch/worker"
-	"covey/dispatch/worker/journal"
-	"covey/internal/pause"
-	"covey/node/blob/piece"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 // The tests of this file put both loops together: real workers with real journals, the real

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/internal/atomicfile"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 const (

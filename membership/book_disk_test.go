@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func someBook() *book {

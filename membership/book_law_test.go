@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/admission"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

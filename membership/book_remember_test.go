@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 func TestWhatIsRememberedIsOnDiskAtOnce(t *testing.T) {

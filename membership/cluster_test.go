@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // cluster is some peers on one in-memory network, inside a bubble.

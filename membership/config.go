@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // The protocols spoken between admitted peers.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/hashicorp/memberlist"
 	"pgregory.net/rapid"

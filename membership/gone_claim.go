@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // gossipTo is how many members each round of gossip tells.

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // counting is a network that counts what is written to neighbours' packet streams.

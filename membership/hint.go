@@ -1,8 +1,8 @@
 package membership
 
 import (
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/hashicorp/memberlist"
 )

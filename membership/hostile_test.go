@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/internal/wake"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -3,7 +3,7 @@ package membership_test
 import (
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 )

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestASilentPeerIsMissedInAboutThreeSeconds(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"covey/internal/wake"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Membership is this peer's part in the cluster. Make it with New, give it life with Run.

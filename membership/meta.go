@@ -3,10 +3,10 @@ package membership
 import (
 	"fmt"
 
-	"covey/p2p/admission"
-	"covey/p2p/starts"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // metaVersion is the version of the words between members. A member with another one is refused,

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/p2p"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/membership"
-	"covey/p2p"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // TestOnRealHosts runs on libp2p over loopback: what the in-memory twin cannot show is whether a

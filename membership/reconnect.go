@@ -13,9 +13,9 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"covey/internal/pause"
-	"covey/internal/strain"
-	"covey/p2p"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/strain"
+	"github.com/coveyproject/covey/p2p"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // A member's record is what it says about itself, and its memberlist incarnation, under its own

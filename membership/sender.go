@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // sender owns the stream of packets to one neighbour.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/long"
-	"covey/membership"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/membership"
 )
 
 // A machine whose cores are taken by other work answers late, now and then very late. That is no

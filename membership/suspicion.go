@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 const (

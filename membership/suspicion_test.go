@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership"
-	"covey/p2p"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/p2p"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/p2p"
 
 	"github.com/hashicorp/memberlist"
 )

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/memnet"
 
 	"github.com/hashicorp/memberlist"
 	"pgregory.net/rapid"

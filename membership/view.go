@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"covey/p2p/admission"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // PeerAddr is a peer id and multiaddrs to dial it at, without /p2p.

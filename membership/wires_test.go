@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"pgregory.net/rapid"

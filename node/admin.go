@@ -3,9 +3,9 @@ package node
 import (
 	"context"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 )
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the

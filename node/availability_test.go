@@ -3,11 +3,11 @@ package node
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/worker/journal"
-	"covey/internal/atomicfile"
-	"covey/node/copies"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/copies"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // startsName is the file in which a data folder remembers its starts. It is written anew by each,

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // cluster runs n whole peers in this process, each with its own folder, key and sockets, until the

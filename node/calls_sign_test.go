@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 func TestNobodyAsksInAnothersName(t *testing.T) {

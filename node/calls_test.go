@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // signer signs what the puppet asks for.

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/held"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/held"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAPeerAloneFoundsAndRunsAJob(t *testing.T) {

@@ -6,15 +6,15 @@ import (
 	"net"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/dispatch/worker/journal"
-	"covey/node/api"
-	"covey/node/door"
-	"covey/node/runner"
-	"covey/node/runner/supervise"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/door"
+	"github.com/coveyproject/covey/node/runner"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config says how a peer lives. The zero value of everything but Data is a default.

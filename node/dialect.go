@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/wake"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/troubles"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // dialects looks at which dialect each member says it reads: it names those that read less than the

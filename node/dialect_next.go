@@ -5,9 +5,9 @@ package node
 import (
 	"context"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 )
 
 // Note implements api.NoteBackend.

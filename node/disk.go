@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/api"
-	"covey/node/room"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/room"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // diskPatience is how long a command waits for this peer's disk.

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/internal/atomicfile"
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 // aStart is one that says everything.

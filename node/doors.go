@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"covey/membership"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // dialer is the network as membership dials it: where another peer does not admit this one, it

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/view"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/view"
 )
 
 // token is where a watcher of a peer stands now.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/node/troubles"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A peer numbers its batches and signs each number once. One that signs two different batches with

@@ -3,8 +3,8 @@ package node
 import (
 	"testing"
 
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestOfTwoBatchesWithOneNumberTheFirstCountsAndTheAuthorIsFound(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestWhatATicketAsksForIsChecked(t *testing.T) {

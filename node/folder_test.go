@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/copies"
-	"covey/p2p/starts"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/copies"
+	"github.com/coveyproject/covey/p2p/starts"
 )
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {

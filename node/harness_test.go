@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/orders"
-	"covey/node/view"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/orders"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // patience bounds every wait of these tests: against hanging, not as a measure.

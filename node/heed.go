@@ -1,14 +1,14 @@
 package node
 
 import (
-	"covey/dispatch/ledger"
-	"covey/membership/digest"
-	"covey/node/metrics"
-	"covey/node/readers"
-	"covey/node/roster"
-	"covey/node/view"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/metrics"
+	"github.com/coveyproject/covey/node/readers"
+	"github.com/coveyproject/covey/node/roster"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // heed is who hears of what the ledger says, and in which order: the roster and the digests, the

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"covey/dispatch/worker/journal"
-	"covey/node/api"
-	"covey/node/highwater"
-	"covey/node/troubles"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/highwater"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // turned is a cluster of which everybody is down. A copy of one peer's journal was put back that

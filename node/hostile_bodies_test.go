@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Words that are in all of a job that others are not to know.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Attack (m): a peer that may only run tasks takes another's name, and says of itself the label

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/roster"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/roster"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A peer that was admitted with every role, and never got a seat in the ledger, lies as if it had

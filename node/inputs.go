@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/worker"
-	"covey/node/blob/tree"
-	"covey/node/stager"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/worker"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/stager"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // inputsFolder is where copies of inputs are that tasks share, in the data folder: on the disk of

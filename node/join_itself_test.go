@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // A peer that lost all but its key comes back with the ticket it made itself, when it was alone.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/blob/piece"
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // keeps waits until the ledger says, at this peer, that these keep what the task of a slot left, and

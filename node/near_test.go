@@ -3,7 +3,7 @@ package node
 import (
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Case 28: what follows a job runs where that left its files, though whoever submitted it is away,

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // A peer that comes back hears its neighbours while its network is still being opened.

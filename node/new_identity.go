@@ -11,14 +11,14 @@ import (
 	"slices"
 	"time"
 
-	"covey/internal/atomicfile"
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/copies"
-	"covey/node/runner/supervise"
-	"covey/p2p"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/copies"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // renouncedName is the file in which a peer remembers that it gave an identity up, until the peer

@@ -9,11 +9,11 @@ import (
 
 	"github.com/pbnjay/memory"
 
-	"covey/dispatch/session"
-	"covey/node/guard"
-	"covey/node/runner/supervise"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/node/guard"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // offering is what this peer gives to tasks. It owns which addresses were offered last.

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/runner/supervise"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAPeerIsDescribedByItsOwnAddressesAndNotThoseOfRelays(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // lockFile takes the lock or fails at once; the system releases it when the process ends, however

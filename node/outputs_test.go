@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // client talks to a peer as the command line does.

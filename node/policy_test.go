@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // trusts has the peer's owner let a key in.

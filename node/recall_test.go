@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // The answer to a submission can be lost on its way back: then the job is held here, and accepted

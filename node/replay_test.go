@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/worker/journal"
-	"covey/membership"
-	"covey/node/api"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestAPeerThatReadsItsJournalIsAliveAndAnswers(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestSettingsAreAnAdminsToChangeAndTheSameOnEveryPeer(t *testing.T) {

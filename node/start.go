@@ -6,13 +6,13 @@ import (
 	"os"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/node/api"
-	"covey/node/guard"
-	"covey/node/runner"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/guard"
+	"github.com/coveyproject/covey/node/runner"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // readyTimeout is how long a peer that resumes waits for contact, before it says so and goes on.

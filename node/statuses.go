@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/internal/pause"
-	"covey/internal/wake"
-	"covey/membership/digest"
-	"covey/node/highwater"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/highwater"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // statusTopic carries signed envelopes of statuses to every peer.

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/membership/digest"
-	"covey/node/view"
-	"covey/taskstate"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 // telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given

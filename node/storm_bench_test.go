@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // BenchmarkMeeting is thirty whole peers that join one founder at once, until everybody holds

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/decide"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/decide"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/node/sweep"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/sweep"
 )
 
 func TestWhatAJobLeftOnDiskIsRemovedAndWhatTheFolderIsForStays(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	marks "covey/dispatch/ledger/quorum/mark"
-	"covey/internal/atomicfile"
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/copies"
-	"covey/node/runner/supervise"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	marks "github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/copies"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A disk that fails, or an editor in the wrong place, leaves files empty, cut off or full of

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // One of those who ask at the same moment gets a run; every other one is told which run that is.

@@ -6,14 +6,14 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	"covey/dispatch/ledger"
-	"covey/membership/digest"
-	"covey/node/orders"
-	"covey/node/view"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/orders"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 // newUnborn is a peer that has all its parts and does not run: its replica is fed by the test, and

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 var errSeen = errors.New("seen enough")

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/node/copies"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/copies"
 )
 
 // The two files of one word are read by every later version.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 const someID = "12D3KooWRey2WtMEeZYbjHH8f2JVkTH24x6LUyWtaZHUM8AmpZy3"

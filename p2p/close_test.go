@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestCloseEndsEveryGoroutine(t *testing.T) {
@@ -63,7 +63,7 @@ func leaked() string {
 		if strings.Contains(g, "testing.") {
 			continue
 		}
-		if strings.Contains(g, "covey/") || strings.Contains(g, "libp2p") {
+		if strings.Contains(g, "coveyproject/covey/") || strings.Contains(g, "libp2p") {
 			return g
 		}
 	}

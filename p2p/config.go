@@ -8,7 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
-	"covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/starts"
 )
 
 // DefaultPort is TCP and UDP.

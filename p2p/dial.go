@@ -17,7 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"covey/internal/strain"
+	"github.com/coveyproject/covey/internal/strain"
 )
 
 // ErrNotAdmitted is what a peer says whose roster does not have us.

@@ -11,7 +11,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"covey/p2p/line"
+	"github.com/coveyproject/covey/p2p/line"
 )
 
 // The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's

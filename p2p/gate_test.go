@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	mss "github.com/multiformats/go-multistream"
 
-	"covey/p2p/starts"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // ErrOld is what a peer comes to that runs version 0.1: it does not understand this one.

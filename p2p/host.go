@@ -22,8 +22,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"covey/internal/strain"
-	"covey/p2p/line"
+	"github.com/coveyproject/covey/internal/strain"
+	"github.com/coveyproject/covey/p2p/line"
 )
 
 // Host is one peer on real networks. It is safe for concurrent use and implements Net.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 func TestAStreamIsANetConn(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/libp2p/zeroconf/v2"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // peers is who is connected: it tells of those who come and go, and keeps the connections of peers

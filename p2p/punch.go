@@ -19,7 +19,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 // Two peers behind NATs that talk through a relay try for a direct QUIC connection, both sending at

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestAMirrorAnswersOnlyWhoHasItsKeyAndInFewerBytes(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/p2p"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // childEnv makes this test binary a peer that does what it reads from stdin: for tests that need

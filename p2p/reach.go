@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestARefusalByAnAddressThePeerNeverHadProvesNothing(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
 
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 const (

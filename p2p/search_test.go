@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // A handshake that the other side has taken up is work for both: who asked for it may leave, and the

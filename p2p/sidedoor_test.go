@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestAPeerThatMovedIsFoundAtItsSideDoor(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 
-	"covey/internal/strain"
+	"github.com/coveyproject/covey/internal/strain"
 )
 
 // doubtTime is how long a connected peer has to answer when others say that it is gone.

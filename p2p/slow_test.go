@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // On either transport, dialled or listened for, a slowed host's bytes cannot be faster than its

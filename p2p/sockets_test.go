@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 // onWires makes a host on a machine of its own in memory.

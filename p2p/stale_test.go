@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // cable is one with somebody's hand on it: a TCP proxy that can stop passing bytes without closing

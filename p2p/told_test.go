@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestAStrangerLearnsNoAddressButTheOneItDialled(t *testing.T) {

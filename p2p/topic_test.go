@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // inbox collects what a topic delivers.

@@ -29,7 +29,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/quic-go/quic-go"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 // The host is assembled from libp2p's parts and not by its top-level package: that would link

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // A machine with much to do takes long over a handshake. That is no reason to ask it for two. QUIC

@@ -14,7 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 const echo = "/echo/1"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"covey/p2p"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func TestAFailedDialIsOneLineThatNamesTheAddressAndTheReason(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // ask is a need prepared for being put to many peers.

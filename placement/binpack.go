@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // binpack fills the candidates one after the other, the fullest first, so that others stay free for

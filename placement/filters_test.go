@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/placement"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 
 	"pgregory.net/rapid"
 )

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"covey/placement"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 
 	"pgregory.net/rapid"
 )

@@ -1,6 +1,6 @@
 package placement
 
-import "covey/taskstate/constraint"
+import "github.com/coveyproject/covey/taskstate/constraint"
 
 // Matcher remembers which constraints the peers meet, so that asking again costs a comparison per
 // peer. It only saves work: a peer's facts are immutable, so an answer is good as long as the

@@ -1,8 +1,8 @@
 package placement
 
 import (
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // Need is what is to be placed: Tasks tasks of one job, all alike. What is not said does not

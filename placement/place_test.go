@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"covey/placement"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // Move says that N tasks of a job go from one peer to another.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/placement"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

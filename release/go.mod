@@ -1,4 +1,4 @@
-module covey/release
+module github.com/coveyproject/covey/release
 
 go 1.26.0
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // What is here shows the parts of a job to people, about as a job file spells them.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

@@ -3,7 +3,7 @@ package taskstate_test
 import (
 	"testing"
 
-	. "covey/taskstate"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 func BenchmarkBatch(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/p2p/wire"
-	. "covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 // anyBatch draws a batch a worker may have written.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

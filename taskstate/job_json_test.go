@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAJobSurvivesTheWayThroughJSON(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // sealOf signs as tests do: it protects nothing.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

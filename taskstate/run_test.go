@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAnAttemptHasAFolderOfItsOwn(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Outputs says which files of a task are kept when it has ended: they are copied to other peers

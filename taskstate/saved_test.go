@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/wire"
-	. "covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 func TestTheSizeOfWhatIsKeptIsEstimatedFromAbove(t *testing.T) {

@@ -1,6 +1,6 @@
 package taskstate
 
-import "covey/p2p/wire"
+import "github.com/coveyproject/covey/p2p/wire"
 
 // keyedStatus is a Status, read as it is written now.
 type keyedStatus Status

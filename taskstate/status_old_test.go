@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/p2p/wire"
-	. "covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 // fullBatch has something in every field.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	. "covey/taskstate"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 func BenchmarkMergeOfABatch(b *testing.B) {

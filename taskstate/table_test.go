@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	. "covey/taskstate"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -3,8 +3,8 @@ package taskstate_test
 import (
 	"testing"
 
-	"covey/internal/golden"
-	. "covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	. "github.com/coveyproject/covey/taskstate"
 )
 
 func TestBatchesAreAsTheirVersionHasThem(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // whole is a job of which every part that can be withheld says something, with words nobody else

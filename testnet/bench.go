@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // BenchConfig says what to measure.

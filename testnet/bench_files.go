@@ -15,10 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 const (

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // kills: the coordinator, then a worker, each several times, the dead one restarted in between.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Order is what another command of the same user asks of a running testnet. Op is one of status,

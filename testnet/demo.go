@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // HashFolder writes the SHA-256 of every file directly in dir, by name.

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // copiedScenes: a peer's folder is copied, and the copy runs beside it.

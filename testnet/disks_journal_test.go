@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"covey/dispatch/worker/journal"
-	"covey/node/api"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // journalScenes: the journal of a peer's worker is gone, garbage, or an older one; or its whole

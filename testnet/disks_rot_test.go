@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // rotKinds are the files in which bits flip, as patterns below a data folder.

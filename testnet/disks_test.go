@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // Rounds of damaged disks with real processes, real files and SIGKILL. 200 of them:

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // workRound is a round in which tasks are real processes. Each writes its name (job.slot.attempt)

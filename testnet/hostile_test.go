@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/membership"
-	"covey/membership/digest"
-	"covey/node/api"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p/line"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/line"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 func (n *Net) signal(k int, f func(*proc) error) error {

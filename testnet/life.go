@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // Kill ends peer k's process as a power cut would (SIGKILL) and returns when it is gone.

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // newer builds this program as one that reads one dialect more: it has a field more in a frame, a
@@ -28,7 +28,7 @@ import (
 func newer(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "peer")
-	if out, err := exec.Command("go", "build", "-tags", "nextdialect", "-o", path, "covey/cmd/peer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "nextdialect", "-o", path, "github.com/coveyproject/covey/cmd/peer").CombinedOutput(); err != nil {
 		t.Fatalf("build the newer program: %v\n%s", err, out)
 	}
 	return path

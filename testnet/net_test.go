@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

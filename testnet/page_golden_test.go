@@ -22,9 +22,9 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"covey/internal/golden"
-	"covey/node/api"
-	"covey/node/web"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/web"
 )
 
 // noon is when all golden pictures were taken.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"covey/testnet"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // measured has a page note when it has drawn something of a view, and how much came for it.

@@ -18,9 +18,9 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // browser is somebody with a browser in front of the page of one peer.

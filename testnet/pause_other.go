@@ -5,7 +5,7 @@ package testnet
 import (
 	"os"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func suspend(*os.Process) error {

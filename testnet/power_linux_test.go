@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // machine is one on the public network, without a router before it.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // away is one absence, and of whom.

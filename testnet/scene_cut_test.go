@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // Each side has gone on with what it could: tasks ended where nobody could be told, one side took

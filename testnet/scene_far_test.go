@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // Round trips of 200 ms are those between continents.

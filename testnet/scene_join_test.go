@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // A peer that is answered is not alone: it goes on asking until somebody can decide.

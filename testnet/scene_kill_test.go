@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/taskstate"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // killed is a way in which machines of a cluster go, and how soon their tasks must run elsewhere.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // playScene lives a scene in a bubble.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"covey/internal/long"
-	"covey/testnet/sim"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/sim"
 )
 
 // TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/sim"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/sim"
 )
 
 var (

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // SoakConfig says how long to hurt a cluster and how.

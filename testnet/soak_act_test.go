@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api/client"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
 )

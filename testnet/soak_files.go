@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // soakSizes are of the larger of the two files that a task leaves: none, one piece of a blob, several.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // settle waits until every accepted job has ended in every peer's eyes and all lists are equal.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

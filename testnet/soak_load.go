@@ -10,11 +10,11 @@ import (
 	"runtime"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/long"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose breaks one thing at a time, and expects to

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/long"
-	"covey/testnet/history"
-	"covey/testnet/stack"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/testnet/history"
+	"github.com/coveyproject/covey/testnet/stack"
 )
 
 // TestSimulationOfWholeStacks lives through lives of a cluster of real peers in virtual time. Of the

@@ -33,12 +33,12 @@ import (
 	mss "github.com/multiformats/go-multistream"
 	"github.com/quic-go/quic-go"
 
-	"covey/internal/long"
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/testnet"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // target is a peer as a stranger sees it.

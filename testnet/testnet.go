@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // Config says what to start.

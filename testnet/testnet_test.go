@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet"
 )
 
 // patience bounds every wait: against hanging, not as a measure.
@@ -49,7 +49,7 @@ func withProgram(run func() int) int {
 		return run()
 	}
 	path := filepath.Join(dir, "peer")
-	if out, err := exec.Command("go", "build", "-o", path, "covey/cmd/peer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/coveyproject/covey/cmd/peer").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
 		return 1
 	}

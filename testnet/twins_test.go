@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // twin answers as a peer would, with what a test puts into it.

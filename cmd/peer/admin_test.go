@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"covey/node"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // Who types `peer down && peer up` must not be told that a peer still runs: one that does not

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // maxRequest caps the body of a raw request in bytes; the peer's own cap is below it.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // attached is a person staying with a job: its output comes here, Ctrl-C goes there.

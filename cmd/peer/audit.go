@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/trust/audit"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/trust/audit"
 )
 
 // auditAnswer is what `peer audit -o json` prints.

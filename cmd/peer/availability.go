@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // whichPeer says what stands for a peer on a command line.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestWhatIsLeftOnAPeerIsSaidWithWhatKeepsIt(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func serviceRow(running, wanted int, rollout *api.Rollout) api.Job {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/node/clinic"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/clinic"
 )
 
 // checkups is what `peer doctor -o json` prints.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 func downCommand(c *cli) *cobra.Command {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func drainCommand(c *cli) *cobra.Command {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // exitMeanings are what exit codes say, for people.

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // durationFlag is a flag that reads durations as job files do: 5s, 1h30m and 2d, and no bare 5.

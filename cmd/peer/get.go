@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	folder "covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	folder "github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 const getLong = `Bring the files that a job's tasks left to this machine, or what was put on some peer, by the name

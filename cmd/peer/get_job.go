@@ -7,9 +7,9 @@ import (
 	"io"
 	"iter"
 
-	"covey/node/api"
-	folder "covey/node/blob/disk"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	folder "github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // gotJob is what became of getting a job's files.

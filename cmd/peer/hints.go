@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // hints is where talk goes. A command in it, between backquotes, is for pasting: it carries what

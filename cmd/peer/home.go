@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	folder "covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	folder "github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // parcel is what one task left, and the folder below --to where it belongs.

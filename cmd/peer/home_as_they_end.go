@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	folder "covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/api"
+	folder "github.com/coveyproject/covey/node/blob/disk"
 )
 
 // homecoming brings the files of tasks home while others still run: those that have ended since it

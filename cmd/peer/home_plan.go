@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // homePlan is what of a job can be brought now, and what cannot.

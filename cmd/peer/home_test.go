@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // house is a peer with one job, whose tasks left files.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/node/blob/tree"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // keptForJob is how long inputs stay here whatever becomes of their job, which keeps them as long as

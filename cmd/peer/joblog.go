@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // jobLogHead is the first line of a job log: the columns of GNU parallel's, so that what reads that

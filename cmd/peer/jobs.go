@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 type jobFilter struct {

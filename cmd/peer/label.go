@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func labelCommand(c *cli) *cobra.Command {

@@ -10,12 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/tree"
 
 	"pgregory.net/rapid"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAnOfferThatNobodyKnowsIsNotShownAsNone(t *testing.T) {

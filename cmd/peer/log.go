@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"covey/node/api"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // A detached peer's stdout and stderr are the file peer.log in its data folder. When that has grown

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // beginLog is a peer's command line whose stderr is its log.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 type logsFlags struct {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // jobNote says in a few words what there is to know about a job besides its counts.

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

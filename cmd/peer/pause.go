@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func pauseCommand(c *cli) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func peersCommand(c *cli) *cobra.Command {

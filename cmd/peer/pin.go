@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 const pinLong = `Keep a job when it is finished. Other finished jobs are deleted with their output after a week (see

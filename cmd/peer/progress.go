@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/term"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // progress draws one line that is drawn over, on a terminal only.

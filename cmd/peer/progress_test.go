@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	folder "covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	folder "github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 const putLong = `Keep files or folders on this peer, so that every peer can get them: what is printed is a name for

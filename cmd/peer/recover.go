@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 const recoverLong = `Make a new ledger from the newest copy that survives, when so many voters are gone for good that

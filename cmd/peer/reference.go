@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/cmd/peer/manual"
-	"covey/cmd/peer/service"
+	"github.com/coveyproject/covey/cmd/peer/manual"
+	"github.com/coveyproject/covey/cmd/peer/service"
 )
 
 // packagedProgram is where packages put the program.

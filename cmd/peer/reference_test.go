@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/cmd/peer/manual"
-	"covey/internal/golden"
-	"covey/node/api"
+	"github.com/coveyproject/covey/cmd/peer/manual"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Written anew by: go test ./cmd/peer -run Reference -update

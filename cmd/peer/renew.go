@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func renewCommand(c *cli) *cobra.Command {

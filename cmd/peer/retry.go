@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 const retryLong = `Give every task of a job that failed, could not start, was lost or stopped another attempt; with

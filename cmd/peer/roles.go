@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func rolesCommand(c *cli) *cobra.Command {

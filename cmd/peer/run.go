@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/taskstate/shell"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/shell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // runFlags are what `peer run` lets a person say about a job.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // filesFlags say which files of a task are kept, and where they are brought.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"github.com/spf13/pflag"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // outputFlags say how the output of many tasks is shown, and where it is kept besides.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

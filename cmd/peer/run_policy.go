@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // policyFlags are what `peer run` lets a person say about when and where tasks start, and what

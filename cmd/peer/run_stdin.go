@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // stdinFlags say whether what the command reads is passed on to its task.

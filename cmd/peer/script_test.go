@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"covey/internal/long"
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // atOnce is how many scripts run at once: they wait for processes most of their time.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"covey/node"
-	"covey/node/api"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // maxSecretFile bounds a file with a ticket, in bytes.

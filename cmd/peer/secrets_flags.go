@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // secretsFlags say which secrets every task finds in $COVEY_SECRETS.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/cmd/peer/service"
-	"covey/node"
-	"covey/node/api"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/cmd/peer/service"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 const serviceLong = `Have this machine's system start the peer and keep it: a unit of systemd (Linux), an agent or daemon

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 func setCommand(c *cli) *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func specText(line func(k, v string), s *api.Spec) {

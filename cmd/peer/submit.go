@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 const submitLong = `Submit a job file; print the job's id on stdout.

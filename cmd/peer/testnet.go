@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/testnet"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/testnet"
 )
 
 const testnetLong = `A cluster of real peers on this machine, each a process with its own key, port and data folder on

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/testnet"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/testnet"
 )
 
 func testnetExec(c *cli, dir *string) *cobra.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/testnet"
+	"github.com/coveyproject/covey/testnet"
 )
 
 func testnetStatus(c *cli, dir *string) *cobra.Command {

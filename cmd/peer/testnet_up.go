@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/testnet"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/testnet"
 )
 
 func testnetUp(c *cli, dir *string) *cobra.Command {

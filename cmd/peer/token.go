@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func tokenCommand(c *cli) *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"covey/cmd/peer/top"
-	"covey/node/api"
+	"github.com/coveyproject/covey/cmd/peer/top"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func topCommand(c *cli) *cobra.Command {

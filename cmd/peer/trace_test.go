@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestNoTwoSlicesOfOneThreadOverlapAndNoThreadIsMoreThanItNeeds(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // transfer shows how far bytes have come, on a terminal only.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/internal/atomicfile"
-	"covey/node/api"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 const trustLong = `Say what this machine runs, and for whom. That is this machine's own business: it is in policy.yaml

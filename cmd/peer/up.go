@@ -21,13 +21,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"covey/cmd/peer/service"
-	"covey/node"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
-	"covey/taskstate/jobfile"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/cmd/peer/service"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the

@@ -16,8 +16,8 @@ import (
 	"github.com/google/renameio/v2/maybe"
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // upFileName is the file in the data folder that holds what `peer up` was told, for the next plain

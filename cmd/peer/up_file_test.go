@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

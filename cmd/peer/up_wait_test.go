@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestADetachedStartWaitsAsLongAsItsPeerSaysSomething(t *testing.T) {

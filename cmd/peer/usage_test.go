@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // everyCommand is the whole program, command by command.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 func watchCommand(c *cli) *cobra.Command {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/internal/atomicfile"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // webFile is the page that leads a browser in. Its link is good once and for a minute, so that it

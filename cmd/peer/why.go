@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // whyPrinter tells who waits for a job why nothing of it runs, and what of it cannot be reached:

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // speaking is a command line whose output a test reads.

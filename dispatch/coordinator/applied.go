@@ -4,10 +4,10 @@ import (
 	"errors"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // onApplied is the way of a decided entry back into the core. What a command means, ledger.State

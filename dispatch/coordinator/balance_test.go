@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -3,9 +3,9 @@ package coordinator
 import (
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/coordinator/freeze"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Core is the pure core of the one peer that decides: who runs what, which ends are settled, which

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session

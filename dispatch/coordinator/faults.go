@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // failsEverywhere tells whether a job's tasks failed often on every peer they may go to: then the fault is

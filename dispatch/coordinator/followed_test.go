@@ -3,9 +3,9 @@ package coordinator
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A person's decision was taken for one of the job's own step, which then came to the same again

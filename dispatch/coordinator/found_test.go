@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // What the simulation found, each brought down to a few steps.

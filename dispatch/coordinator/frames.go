@@ -3,9 +3,9 @@ package coordinator
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // flush sends what the step gathered, for each session in as few frames as it takes.

@@ -3,8 +3,8 @@ package coordinator
 import (
 	"time"
 
-	"covey/dispatch/coordinator/freeze"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // holdMost is how long a loss is not acted on while so many others are silent that a freeze may

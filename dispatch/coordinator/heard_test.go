@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // away is a peer with four tasks that is found dead, after its worker told others of some of them

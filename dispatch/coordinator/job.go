@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/coordinator/owners"
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/placement"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/dispatch/coordinator/owners"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // jobState is a job that is not over, as the coordinator drives it.

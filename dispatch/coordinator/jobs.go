@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // jobs are the jobs that are not over: what of them waits, and for what besides room.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (l *lasting) ordered() []int { return slices.Sorted(maps.Keys(l.slots)) }

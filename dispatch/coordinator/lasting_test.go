@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -1,8 +1,8 @@
 package coordinator
 
 import (
-	"covey/dispatch/coordinator/clock"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Steps whose decisions come late: what they follow from has changed while they were under way.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/coordinator/freeze"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer

@@ -1,8 +1,8 @@
 package coordinator
 
 import (
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of one proposal, so that an entry of the ledger stays well below a frame.

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // owned has the rig's peer offer cpus and a policy.

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/coordinator/freeze"
-	"covey/dispatch/coordinator/owners"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/dispatch/coordinator/owners"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // peers are the members as this coordinator sees them: who there is, how each stands, what it

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/ledger"
-	"covey/placement"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of the assignments in one proposal.

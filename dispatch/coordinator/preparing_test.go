@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/session"
 )
 
 func TestTasksThatWaitForTheirInputsLeaveRoomForOthersAndNotForTheirOwnKind(t *testing.T) {

@@ -3,9 +3,9 @@ package coordinator
 import (
 	"slices"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/coordinator/owners"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/coordinator/owners"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // recaller evens out what waits on workers.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A worker comes back with a task in its queue at the very moment when the coordinator looks for

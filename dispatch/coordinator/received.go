@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
 )
 
 // onHello opens a session or refuses it. A session the peer still had is taken over: its stream is

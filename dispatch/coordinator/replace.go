@@ -3,9 +3,9 @@ package coordinator
 import (
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // replacer gives up what peers have that are away, in trouble, or do not start it.

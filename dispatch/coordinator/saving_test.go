@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestATaskThatIsBeingSavedUsesNothingOfItsPeer(t *testing.T) {

@@ -1,9 +1,9 @@
 package coordinator
 
 import (
-	"covey/dispatch/cron"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (js *jobs) stepSchedules() {

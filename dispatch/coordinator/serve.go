@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // ServeSession serves one stream of Protocol: the handler to register with the network. It returns

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // trouble lets a peer say that it takes no tasks, or, with "", that it does again.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 func (ps *peers) facts(p *peerState) Facts {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // NewCore builds the core for an epoch from everything decided before it. It keeps nothing of st

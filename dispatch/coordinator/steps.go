@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/replicas"
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/replicas"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // step asks the pure steps of what lasts what is to be done now. Their decisions go out with the

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // observe joins a worker's status into what is known of an open task, and tells whether its process

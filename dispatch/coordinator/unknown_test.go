@@ -3,9 +3,9 @@ package coordinator
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A new coordinator has heard of nobody: what it took for down it took down, beside what really

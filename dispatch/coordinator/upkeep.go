@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/dispatch/ledger"
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // upkeep brings services and global jobs nearer to what is wanted of them.

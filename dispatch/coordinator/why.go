@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
-	"covey/placement"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/dispatch/coordinator/clock"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // Whys is an answer in one frame: it tells of the newest so many jobs, and of each no more than so

@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/placement"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/placement"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // offers is a peer that is here, with so much in all and so much of it free, in cpus.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/cron"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/adhocore/gronx"
 	"pgregory.net/rapid"

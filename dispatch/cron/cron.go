@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // MaxLate is how late a start may be: what was missed for longer waits for the next one.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/cron"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
 )

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/cron"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestWhatIsDueIsAMomentThatTheScheduleNames(t *testing.T) {

@@ -1,6 +1,6 @@
 package ledger
 
-import "covey/taskstate"
+import "github.com/coveyproject/covey/taskstate"
 
 // Apply carries out one entry and answers each of its commands, in order. It reads no clock and
 // draws no randomness: everybody who applies the same entries holds the same state. Entries come in

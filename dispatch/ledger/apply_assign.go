@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // assign gives slots to a peer, which is a member, or not.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's

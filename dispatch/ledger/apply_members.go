@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // found begins the ledger, or, with a higher generation, begins it again over what a survivor held.

@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // renewable tells whether a job's slots can be renewed at all.

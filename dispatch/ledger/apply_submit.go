@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (b *book) submit(c *Submit, w *Warrants) Result {

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (b *book) update(c *Update, w *Warrants) Result {

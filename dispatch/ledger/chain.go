@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"slices"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // chain is a rolling checksum over all that was applied since an entry: the bytes of the public form

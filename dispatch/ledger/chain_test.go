@@ -8,9 +8,9 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A replica that began with a snapshot of version 0.1, or replays its log, comes to the chain of

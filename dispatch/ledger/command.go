@@ -6,10 +6,10 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Entry is one element of the log: commands that were decided together. Index is the raft index,

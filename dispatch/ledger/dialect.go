@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Dialects is what the members of a State read. It is as old as the State, and read as that is.

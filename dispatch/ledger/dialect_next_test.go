@@ -7,7 +7,7 @@ import (
 	"errors"
 	"testing"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 func TestTheNextDialectHasACommandMoreWhoseOutcomeIsInSnapshots(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of what a job remembers about attempts that do not count. A slot that never was given up

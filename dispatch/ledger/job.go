@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // JobRecord is a job and what was decided about it. Read it only inside Replica.Read; Job's result

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Lasts tells whether the job goes on until somebody ends it.

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Saved yields what is kept of the files of the tasks that are their slots' ends, by slot.

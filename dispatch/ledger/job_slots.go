@@ -4,7 +4,7 @@ import (
 	"iter"
 	"math"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // cell is one slot that was assigned at least once, in 48 bytes. What was never assigned has no

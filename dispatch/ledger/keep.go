@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Pinned tells whether the job is kept because somebody said so.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestFinishedJobsAreForgottenByCountAndAgeAndNeverRunAgain(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fragile is a batch job with a restart policy.

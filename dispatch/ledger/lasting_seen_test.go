@@ -3,9 +3,9 @@ package ledger_test
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func grow(id taskstate.JobID, n int) ledger.Command {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAnUpdateThatChangesWhatRunsRaisesTheVersionAndOthersDoNot(t *testing.T) {

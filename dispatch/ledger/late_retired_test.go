@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Somebody cancels a task, and before the peer that has its newest attempt can stop it, the attempt

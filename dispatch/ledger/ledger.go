@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Ledger is what the coordinator's loop and the node need of a ledger. quorum.Node implements it.

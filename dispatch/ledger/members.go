@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Member is a peer as the ledger knows it.

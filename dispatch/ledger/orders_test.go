@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // orderOf signs a job at a time, in the place of another order, as nobody checks it: the signature

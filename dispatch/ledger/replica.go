@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Replica is one peer's copy of the ledger: a State that many may read while one source – a raft

@@ -6,10 +6,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 func running(id taskstate.JobID, slot, attempt int, index uint64) taskstate.Status {

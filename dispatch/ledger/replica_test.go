@@ -3,9 +3,9 @@ package ledger_test
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 var _ taskstate.Assignments = (*ledger.Replica)(nil)

@@ -1,6 +1,6 @@
 package ledger
 
-import "covey/taskstate"
+import "github.com/coveyproject/covey/taskstate"
 
 // Result answers one command. A zero Result is plain success.
 type Result struct {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // signedJob is a job that a peer ordered at a time, in the place of another order.

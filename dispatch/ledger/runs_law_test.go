@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const runSlots = 20 // slots of the sets that are drawn here

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Part of case 4.

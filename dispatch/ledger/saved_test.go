@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

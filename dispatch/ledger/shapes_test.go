@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fill gives every field of a value something of its own.

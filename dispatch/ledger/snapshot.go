@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // snapshotVersion is raised when the shape below changes; no other is read (see FromVersion01).

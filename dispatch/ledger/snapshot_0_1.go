@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, did not say

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has beyond

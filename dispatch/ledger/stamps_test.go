@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 func TestStampsGoOnAsTimePassesWhateverTheClockSays(t *testing.T) {

@@ -3,8 +3,8 @@ package ledger_test
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A peer may hear of an attempt before its replica hears that the slot was renewed. It must keep

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // State is everything that was decided, as the applied entries left it. It is a pure machine: the

@@ -3,10 +3,10 @@ package ledger_test
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const benchSlots, benchBatch = 100_000, 500

@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // onlyFirst takes one element and leaves.

@@ -10,10 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // anyCommand draws a command over few peers, incarnations, jobs and slots, so that commands meet

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (d *dumb) lasting(c ledger.Command) {

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // dumbLasting is what the twin's jobs have because of services, dependencies, restarts and

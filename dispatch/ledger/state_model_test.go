@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // dumb is the ledger state written for the reader: every slot is a struct in a slice, nothing is

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // TestResultsTellWhatFollowsFromACommand: a peer that follows the ledger by entries and results alone

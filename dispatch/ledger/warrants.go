@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Warrants is who may ask for what: which commands need a person's word, whose key may say it, and

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Slot is a slot as the ledger has it, and what is known of its task.

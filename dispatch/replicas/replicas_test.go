@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/replicas"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/replicas"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Phase is how far an update has come: a decision, kept in the ledger.

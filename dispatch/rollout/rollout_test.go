@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/rollout"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/rollout"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

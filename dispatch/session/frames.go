@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/starts"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // Protocol is the stream protocol of a session.

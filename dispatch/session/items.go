@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Prove adds to a grant what shows that its items are the job's.

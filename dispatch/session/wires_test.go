@@ -3,8 +3,8 @@ package session_test
 import (
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task

@@ -3,8 +3,8 @@ package worker
 import (
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // accept is called when a task's assignment is on disk.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // windowCoordinator keeps a number of no-ops outstanding on a worker until all have ended.

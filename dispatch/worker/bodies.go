@@ -3,8 +3,8 @@ package worker
 import (
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // bodies owns the job bodies that are known here: those that frames need, and idle ones that a

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // lostJournal ends a life of the worker: the next one begins another incarnation.

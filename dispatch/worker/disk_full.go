@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A worker whose disk is full, read-only or stuck can journal no end, and so tell none. What it has

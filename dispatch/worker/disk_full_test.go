@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // The worker gives its word, and ends before its disk knows. What it comes back with, from its

@@ -1,9 +1,9 @@
 package worker
 
 import (
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of the worker's core. None is reached while a coordinator keeps to its own limits.

@@ -3,9 +3,9 @@ package worker
 import (
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // frames owns the accepted sets of assignments, from when they are granted on. Only the core calls

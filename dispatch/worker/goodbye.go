@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A worker that stops, or ends for a while, gives back what it has not started, and must not be

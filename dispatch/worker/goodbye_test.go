@@ -3,8 +3,8 @@ package worker
 import (
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // goodbyes counts how often the worker said it on the open stream.

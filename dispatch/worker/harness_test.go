@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
-	"covey/testnet/sim/memjournal"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memjournal"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // phase is where a held task stands.

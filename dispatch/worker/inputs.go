@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Tasks of a job with inputs, or with secrets, wait for these without a slot: others pass them.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // states are those that were said of a job's tasks, in order of slots.

@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // worldOfOneWorker is a coordinator reduced to what it promises a worker, and a network that loses

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/internal/wake"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Loop runs tasks for the coordinator: the shell of the worker's core. Run owns all of its

@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // scriptedCoordinator answers sessions as a test tells it to.

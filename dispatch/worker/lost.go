@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A worker's journal may be gone, damaged, or older than what others saw of it: a file was deleted,

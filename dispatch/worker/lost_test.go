@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingMore(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // changeOffer takes a new description of this peer: what runs goes on, what waits and can never fit

@@ -3,8 +3,8 @@ package worker
 import (
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // offers lists the processors and labels that were offered on the open stream.

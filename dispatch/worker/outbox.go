@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // While a worker is busy, every task that ends would be a journal transaction, a signature and a

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // gatherer is an outbox, with what the core tells it.

@@ -7,10 +7,10 @@ import (
 	"net"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Runner runs tasks. It is given a sink for its reports at construction – Loop.Report – and may

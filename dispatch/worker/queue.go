@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // maxPassed is how many waiting tasks are looked past for one that could start.

@@ -3,7 +3,7 @@ package worker
 import (
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // queueing is a queue of tasks that were accepted a while before now and wait for their turn.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 type codedError struct{ error }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
 )
 
 // A worker that was busy when its peer ended has much to read when it comes back. A peer that asks

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // slowJournal is a disk that gives a journal away only when it is told to.

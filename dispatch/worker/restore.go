@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // restore rebuilds the core from the journal and returns the tasks that may have been started.

@@ -3,8 +3,8 @@ package worker
 import (
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
 )
 
 // flush sends one transaction on its way when there is something to write and none is under way.

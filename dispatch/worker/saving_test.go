@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // saving brings a box to where the process of the first of three tasks has ended and its files are

@@ -6,8 +6,8 @@ import (
 	"net"
 	"testing"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAWelcomeInAnEpochThatCannotBeIsNotObeyed(t *testing.T) {

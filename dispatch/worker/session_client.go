@@ -7,8 +7,8 @@ import (
 	"net"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // sessions keeps a session up: dial, serve, back off.

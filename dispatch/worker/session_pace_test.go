@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/session"
 )
 
 func TestAWorkerKeepsToAnotherBeatFromTheMomentItHearsOfIt(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/internal/wake"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // maxOutbox bounds the frames that wait to be written: a coordinator that does not read loses the

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
-	"covey/dispatch/worker/journal"
-	"covey/internal/pause"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Times of the worker's shell that are not the coordinator's to say.

@@ -3,9 +3,9 @@ package worker
 import (
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // NewCore starts from what the journal holds. Tasks in begun may have been started before: the

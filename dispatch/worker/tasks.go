@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // tasks owns the tasks held here, from when they are granted until their end is acknowledged, and

@@ -1,8 +1,8 @@
 package worker
 
 import (
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // tombstones forbid tasks that may still be sent: bounded, oldest out first.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Two of jobWork have room at a time: the third waits for its turn.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/atomicfile"
 )
 
 func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Wire is one protocol, or one kind of file, of CBOR.

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/limit"
+	"github.com/coveyproject/covey/internal/limit"
 )
 
 func TestNoMoreAreServedThanInAllAndOfEach(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 func TestAPauseLastsAsLongAsAsked(t *testing.T) {

@@ -3,7 +3,7 @@ package wake_test
 import (
 	"testing"
 
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 func TestASignalIsSetOnceHoweverOftenAndNobodyWaitsToSetIt(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/membership/digest"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"pgregory.net/rapid"
 )

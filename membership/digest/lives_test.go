@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"covey/membership/digest"
+	"github.com/coveyproject/covey/membership/digest"
 
 	"pgregory.net/rapid"
 )

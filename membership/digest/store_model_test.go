@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/membership/digest"
+	"github.com/coveyproject/covey/membership/digest"
 
 	"pgregory.net/rapid"
 )

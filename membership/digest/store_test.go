@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/membership/digest"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/p2p/memnet"
 
 	"pgregory.net/rapid"
 )

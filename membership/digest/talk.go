@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 type talk struct {

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // moment fills times, which are structs of fields that nobody sees.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestEveryCodeTravelsFromTheBackendToTheExitCode(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/internal/atomicfile"
-	"covey/trust/audit"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/trust/audit"
 )
 
 // Caller is who asks: somebody at this machine, or a process of a task that runs on it.

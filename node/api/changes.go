@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // ChangeBackend changes jobs that were submitted, and tells what a change would do.

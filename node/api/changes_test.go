@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // changer answers calls that change jobs with what it was asked.

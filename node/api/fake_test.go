@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // fake answers with what a test gives it. Calls the test does not give an answer to would panic.

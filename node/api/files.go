@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // FileBackend keeps files under the names of what is in them, and brings them from other peers. It

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // KeptFiles answers GET /v1/jobs/{id}/files: what is kept now of what a job's tasks left, in the

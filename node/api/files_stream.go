@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/http"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // What is put and what is got travels as JSON lines; the bytes that a line announces follow it as

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"covey/node/api"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // keeper is a backend of files in memory.

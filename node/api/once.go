@@ -1,6 +1,6 @@
 package api
 
-import "covey/taskstate"
+import "github.com/coveyproject/covey/taskstate"
 
 // onceMost is how many events Once remembers: more than a peer keeps for those who resume.
 const onceMost = 1 << 15

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // object is a JSON object of the document.
@@ -111,7 +111,7 @@ func (d *document) taken(r api.Route) object {
 
 // name is a type's name in the document: types of other packages have that in front.
 func name(t reflect.Type) string {
-	if t.PkgPath() == "covey/node/api" {
+	if t.PkgPath() == "github.com/coveyproject/covey/node/api" {
 		return t.Name()
 	}
 	return filepath.Base(t.PkgPath()) + "." + t.Name()
@@ -198,7 +198,7 @@ func (d *document) wordsOf(t reflect.Type) map[string]string {
 	pkg := t.PkgPath()
 	if !d.read[pkg] {
 		d.read[pkg] = true
-		files, _ := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(pkg, "covey/"), "*.go"))
+		files, _ := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(pkg, "github.com/coveyproject/covey/"), "*.go"))
 		for _, file := range files {
 			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 			if err != nil || strings.HasSuffix(file, "_test.go") {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 // longData is a data folder whose path is too long for a socket, so that the socket is in the

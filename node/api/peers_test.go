@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func (f *fake) Peer(_ context.Context, peer string) (api.PeerAnswer, error) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/api/client"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 )
 
 func TestTheSocketIsInTheDataFolder(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // Tasks answers GET /v1/jobs/{id}/tasks.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // pieces answers with tasks in pieces, and may break off.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // TrustBackend tells what this machine's owner lets run here. The owner changes it in its file.

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Peer is one row of `peer peers`, as this peer knows it.

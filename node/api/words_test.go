@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 
 	"pgregory.net/rapid"
 )

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/p2p"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p"
 )
 
 const benchSize = 256 << 20

@@ -7,9 +7,9 @@ import (
 	"io"
 	"iter"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // Brought is files and folders that are here whole. They stay leased until Close, so that there is

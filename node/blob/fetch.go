@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/blob/piece"
-	"covey/node/blob/swarm"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/swarm"
 )
 
 // Limits of one Fetch.

@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // scene is a network of sources and fetchers in virtual time.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Protocol is the stream protocol: questions, and answers in the same order.

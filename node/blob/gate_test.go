@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"covey/node/blob/piece"
-	"covey/p2p"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p"
 )
 
 func host(t *testing.T, admitted func(string) bool) *p2p.Host {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // memory is a store of tests: a Shelf and a Keeper.

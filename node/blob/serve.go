@@ -10,9 +10,9 @@ import (
 	"os"
 	"time"
 
-	"covey/internal/limit"
-	"covey/node/blob/piece"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // MaxPullers is how many streams a source gives bytes to at once, and how many of one peer.

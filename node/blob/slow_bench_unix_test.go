@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/p2p"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p"
 )
 
 // BenchmarkSlowLink fetches 12 MB over a link of 10 Mbit/s, and tells how long a short question on

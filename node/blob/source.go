@@ -10,13 +10,13 @@ import (
 	"os"
 	"time"
 
-	"covey/internal/limit"
-	"covey/internal/pause"
-	"covey/internal/wake"
-	"covey/node/blob/piece"
-	"covey/node/blob/swarm"
-	"covey/p2p"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/swarm"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
 )
 
 // Shelved is a store as a Shelf.

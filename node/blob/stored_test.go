@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // disk is a store in a folder of its own, with some blobs.

@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/node/blob/piece"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/node/caller"
+	"github.com/coveyproject/covey/node/caller"
 )
 
 // dialEnv has this test's program connect to a socket, and end when its stdin does.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Listener is where the local API is served, and knows who asks it. A connection is one process's,

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/act"
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol carries what only the coordinator decides. A peer that is asked and does not coordinate

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"slices"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // PreviewCall asks where the tasks of a job would go.

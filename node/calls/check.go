@@ -7,10 +7,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate/constraint"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 const (

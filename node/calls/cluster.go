@@ -3,9 +3,9 @@ package calls
 import (
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // ClusterView is how the coordinator sees everybody: what only it knows (offers, promises, sessions).

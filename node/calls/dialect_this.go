@@ -2,7 +2,7 @@
 
 package calls
 
-import "covey/dispatch/ledger"
+import "github.com/coveyproject/covey/dispatch/ledger"
 
 // NextCall is what a Call has more in the next dialect: nothing yet.
 type NextCall struct{}

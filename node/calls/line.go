@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger/act"
-	"covey/node/api"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config is what a Line stands on.

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger/act"
-	"covey/p2p"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A call is signed by the peer whose person asks. A peer that passes it on can drop it and cannot

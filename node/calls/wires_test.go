@@ -3,7 +3,7 @@ package calls
 import (
 	"testing"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

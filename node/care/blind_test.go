@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Whom a copy may be asked of is who may read it: its submitter, admins and readers.

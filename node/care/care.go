@@ -12,15 +12,15 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/wake"
-	"covey/node/api"
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config joins care with the rest of a peer.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // LostAfter is how long a keeper is away before its copy counts as lost.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // world is several cores and what they really have. What is to be done takes a while, or fails if

@@ -1,11 +1,11 @@
 package care
 
 import (
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/readers"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/readers"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Keepers tells who may keep files for jobs.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // Desk tells people how it stands with what is kept here.

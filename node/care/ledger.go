@@ -3,9 +3,9 @@ package care
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // inputsOf names what the tasks of a job need, as a thing.

@@ -3,10 +3,10 @@ package care
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A slot that has come to nothing may be begun anew, and then the success of an attempt that was

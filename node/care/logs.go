@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/tasklog"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Logs gives f the output that is kept of a task, which ended at a moment, Unix milliseconds. It

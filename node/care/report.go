@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Kept is how it stands with what tasks of a job left here.

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/doctor"
-	"covey/node/runner/supervise"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/doctor"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

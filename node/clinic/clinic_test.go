@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestWhatAnotherPeerSaysOfItselfIsKeptToItsBounds(t *testing.T) {

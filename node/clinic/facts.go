@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/node/doctor"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/doctor"
 )
 
 // facts looks at everything at once.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/doctor"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/doctor"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // A disk is tried with so many writes of this many bytes, or as many as it takes in probeTime.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"covey/node/doctor"
+	"github.com/coveyproject/covey/node/doctor"
 )
 
 // Kinds of file systems, as statfs(2) has them. What is not listed is a disk of this machine.

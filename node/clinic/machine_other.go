@@ -5,7 +5,7 @@ package clinic
 import (
 	"runtime"
 
-	"covey/node/doctor"
+	"github.com/coveyproject/covey/node/doctor"
 )
 
 // limits are looked at on Linux.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"covey/node/doctor"
+	"github.com/coveyproject/covey/node/doctor"
 )
 
 // folder looks whose a data folder is, and where.

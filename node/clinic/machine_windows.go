@@ -1,6 +1,6 @@
 package clinic
 
-import "covey/node/doctor"
+import "github.com/coveyproject/covey/node/doctor"
 
 // folder is not looked at: rights are lists there.
 func folder(string) doctor.Known[doctor.Folder] {

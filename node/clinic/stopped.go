@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/node/api"
-	"covey/node/doctor"
-	"covey/node/runner/supervise"
-	"covey/p2p"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/doctor"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // Stopped tells of a data folder that no peer runs with, or none that answers: what can be seen

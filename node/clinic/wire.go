@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol asks a peer how it is, or what time it has.

@@ -3,7 +3,7 @@ package clinic
 import (
 	"testing"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestTheWordsOfTheProtocolStayWhatTheyAre(t *testing.T) {

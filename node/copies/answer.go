@@ -6,11 +6,11 @@ import (
 	"net"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p"
-	"covey/p2p/starts"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol asks a process which start of its peer it is. It is for members.

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/api"
-	"covey/node/troubles"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"covey/node/api"
-	"covey/node/troubles"
-	"covey/p2p"
-	"covey/p2p/starts"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/starts"
 )
 
 // process is one that goes by a key, and what it came to.

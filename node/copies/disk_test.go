@@ -7,10 +7,10 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/internal/atomicfile"
-	"covey/internal/golden"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"net"
 	"slices"
 
-	"covey/node/api"
-	"covey/p2p/starts"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // look asks on every connection to a peer who is there. Two looks at one peer at once are one.

@@ -6,9 +6,9 @@ import (
 	"os"
 	"sync"
 
-	"covey/internal/atomicfile"
-	"covey/p2p/starts"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // FileName is the file in which a peer remembers which start of every other one it met last, as

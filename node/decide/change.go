@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/pause"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // executeChange decides a call about a job that is there, as coordinator.

@@ -5,11 +5,11 @@ import (
 	"context"
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/troubles"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // clusterNow is this peer's view as coordinator.

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the

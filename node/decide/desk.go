@@ -3,12 +3,12 @@ package decide
 import (
 	"context"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/coordinator/freeze"
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config is what a Desk decides with.

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/act"
-	"covey/dispatch/ledger/quorum"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 // executeThaw ends a freeze, as coordinator.

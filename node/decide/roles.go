@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/act"
-	"covey/dispatch/ledger/quorum"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/view"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // executeTrigger starts a run of a schedule for now, by the ledger's clock, as coordinator. As with

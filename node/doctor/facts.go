@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Known is a fact, or why it is not known. Its zero value was not tried.

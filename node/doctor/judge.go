@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Judge says what the facts mean, in an order that stays.

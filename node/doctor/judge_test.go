@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 var (

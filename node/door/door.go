@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // WebPort is where the page is on this machine, if nobody else has that port.

@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/api"
-	"covey/node/door"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/door"
 )
 
 // peer answers what tests ask of it.

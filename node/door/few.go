@@ -4,7 +4,7 @@ import (
 	"net"
 	"sync"
 
-	"covey/internal/limit"
+	"github.com/coveyproject/covey/internal/limit"
 )
 
 // How many connections are served at once: in all, and of one address. Others are hung up on, so

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/node/web"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/web"
 )
 
 // bodyTime bounds how long a body may take to come that is no stream.

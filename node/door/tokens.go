@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/atomicfile"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // FileName is the file of the data folder with the tokens.

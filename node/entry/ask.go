@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"covey/internal/pause"
-	"covey/internal/strain"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/strain"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestANewcomerSaysWhyItWaitsOnceAndThenNowAndThen(t *testing.T) {

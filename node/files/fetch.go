@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/api"
-	"covey/node/blob"
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Member is another peer of this cluster.

@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
-	"covey/node/api/client"
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/files"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/files"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 // peer is one with a store and an API of its own.

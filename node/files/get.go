@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/api"
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // sayEvery is how often people are told how far files have come.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/trust/audit"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/audit"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 func TestWhoSignedWhatATaskRunsIsKnownAsLongAsItRuns(t *testing.T) {

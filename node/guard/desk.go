@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/spell"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // Desk tells this machine's owner what it lets run.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // lookEvery is how often the file is looked at.

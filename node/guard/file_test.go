@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/guard"
-	"covey/p2p/admission"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/node/guard"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 func TestAPolicyThatCannotBeReadAtAStartLetsNothingRunAndStaysAsItIs(t *testing.T) {

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/runner"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/trust/audit"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/runner"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/audit"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // BehindFor is how long a task waits for this peer's copy of the ledger.

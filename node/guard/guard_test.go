@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/node/guard"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/trust/audit"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/node/guard"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/audit"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 const (

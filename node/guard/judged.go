@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"sync"
 
-	"covey/taskstate"
-	"covey/trust/audit"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/audit"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // mostJudged is of how many judgements is remembered that they were written down.

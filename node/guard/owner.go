@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/cron"
-	"covey/dispatch/ledger"
-	"covey/internal/atomicfile"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // OwnerConfig is what an Owner rests on.

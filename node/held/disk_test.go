@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/calls"
-	"covey/p2p"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 func aHeldJob() (j Job) {

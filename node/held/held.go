@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	"covey/internal/atomicfile"
-	"covey/node/calls"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Store keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is

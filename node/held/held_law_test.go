@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A job that was said to be held is here once, as it was said, until it is dropped as what it is:

@@ -29,12 +29,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/atomicfile"
-	"covey/internal/pause"
-	"covey/internal/wake"
-	"covey/membership/digest"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Name is the name of the file in the data folder.

@@ -14,9 +14,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/membership/digest"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // cluster is what others have signed, as the digests know it.

@@ -8,9 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestTheQuestionAboutAWorkerIsAskedAsItsVersionHasIt(t *testing.T) {

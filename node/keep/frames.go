@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol is the stream protocol: one request, and answers to it.

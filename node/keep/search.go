@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of one search.

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fate is what a candidate does once it is asked: it goes on every so often, so many times, and

@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/internal/limit"
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Bounds of a server.

@@ -4,10 +4,10 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/node/blob/piece"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {

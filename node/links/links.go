@@ -17,11 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/membership"
-	"covey/node/api"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol asks a peer for its links.

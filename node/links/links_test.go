@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/golden"
-	"covey/membership"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // flock are peers that are all connected to each other, over pipes; the last ones relayed.

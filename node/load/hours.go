@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/internal/limit"
-	"covey/node/api"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol asks a peer for the hour it remembers.

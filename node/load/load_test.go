@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/internal/golden"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // machine has processors of which a share is busy.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/session"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // What goes up and down. Labels follow the help.

@@ -18,10 +18,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/metrics"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/metrics"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const me = "12D3KooWme"

@@ -4,16 +4,16 @@ import (
 	"context"
 	"log/slog"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/internal/wake"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/held"
-	"covey/node/view"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/held"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config is what Orders are carried out with.

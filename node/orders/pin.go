@@ -3,9 +3,9 @@ package orders
 import (
 	"context"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 )
 
 // Pin implements api.ChangeBackend.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 )
 
 const (

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/membership"
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // recoverTimeout bounds one recovery: the largest copy over a slow link, and the first election of

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/view"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/view"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Retry implements api.ChangeBackend.

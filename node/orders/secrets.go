@@ -3,8 +3,8 @@ package orders
 import (
 	"context"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Secrets seals what only the tasks of a job are to read.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestATicketOfPrivateAddressesOnlySaysWhichPortToOpen(t *testing.T) {

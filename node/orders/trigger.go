@@ -3,9 +3,9 @@ package orders
 import (
 	"context"
 
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Trigger implements api.ChangeBackend.

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"sync"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Given knows the roles that people gave to peers, one after another from an admin that this

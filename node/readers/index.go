@@ -3,9 +3,9 @@ package readers
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // index says who submitted the jobs that name a file or folder. Names of forgotten jobs stay until

@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/pause"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // maxNotes is how many changes are noted until the index is made anew.

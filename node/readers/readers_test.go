@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
-	"covey/node/readers"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/readers"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

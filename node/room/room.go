@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // File is the name of the reserve in the data folder.

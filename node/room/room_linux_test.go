@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/node/api"
-	"covey/node/room"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/room"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 const mib = 1 << 20

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger/quorum"
-	"covey/node/roster"
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/node/roster"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 // A full disk stays full for hours, and the roster is tried every second.

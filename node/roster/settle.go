@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A peer that shows its entry is believed on a signature, so that it need not wait for the news of

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/noop"
-	"covey/node/runner/process"
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/noop"
+	"github.com/coveyproject/covey/node/runner/process"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 var (

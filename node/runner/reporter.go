@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // reporter hands reports to the sink in the order they were made, from one goroutine, so that

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestASinkThatBlocksDelaysReportsAndNothingElse(t *testing.T) {

@@ -3,9 +3,9 @@ package runner
 import (
 	"errors"
 
-	"covey/node/runner/noop"
-	"covey/node/runner/process"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/noop"
+	"github.com/coveyproject/covey/node/runner/process"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Executor runs the tasks of one kind, each to its end, and says what becomes of them to the

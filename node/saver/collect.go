@@ -11,13 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/keep"
-	"covey/node/runner/process"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/node/runner/process"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // What is collected together, so that one sync brings all of it to the disk.

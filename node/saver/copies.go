@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // safe goes on with a task whose files were collected.

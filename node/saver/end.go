@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/node/blob/disk"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // collected is what was found of what a task left, and is safe on this peer's disk.

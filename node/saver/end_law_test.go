@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestTheEndOfATaskFollowsFromItsProcessAndFromWhatWasFound(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/long"
-	"covey/node/blob/store"
-	"covey/node/keep"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // peak watches the memory of this process until it is called: how much more there was than at the

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/keep"
-	"covey/node/runner"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/node/runner"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of what goes on at once.

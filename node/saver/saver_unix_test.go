@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Case 18: pipes, sockets and devices among what a task left. None is waited for.

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/api"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // Audience tells whom the secrets of jobs are for. What peers say of themselves, and what the

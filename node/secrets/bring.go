@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/internal/pause"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/seal"
 )
 
 // Pauses between two requests for the same secrets.

@@ -1,8 +1,8 @@
 package secrets
 
 import (
-	"covey/taskstate"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/seal"
 )
 
 // Protocol is the stream protocol: one Request, one answer.

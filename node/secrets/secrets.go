@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/internal/wake"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/trust/seal"
 )
 
 // Net is how copies travel.

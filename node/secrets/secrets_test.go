@@ -11,8 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"covey/taskstate"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/seal"
 )
 
 // wires joins peers by pipes.

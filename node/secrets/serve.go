@@ -6,10 +6,10 @@ import (
 	"net"
 	"time"
 
-	"covey/internal/limit"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/seal"
 )
 
 // Serve seals for other peers what was given to this one, until the returned function is called.

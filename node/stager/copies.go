@@ -10,10 +10,10 @@ import (
 	"os"
 	"sync"
 
-	"covey/node/blob/disk"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // fileKey is a copy: files that may be executed are not those that may not.

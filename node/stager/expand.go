@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Left is what a task of another job left.

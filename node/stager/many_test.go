@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/node/blob"
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // uplink is a shelf whose peer sends so many bytes per second, to all together.

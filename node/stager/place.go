@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 
-	"covey/node/blob"
-	"covey/node/blob/disk"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Place puts the inputs of a task into its work folder. What turns out to be damaged on this disk is

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/blob"
-	"covey/node/blob/disk"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/disk"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config joins the parts.

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob"
-	"covey/node/blob/piece"
-	"covey/node/blob/store"
-	"covey/node/blob/tree"
-	"covey/node/stager"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/store"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/stager"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // peer is one with a store and a stager.

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/internal/pause"
-	"covey/internal/wake"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Patience is how long a task waits for the peer that has its stdin, while that cannot be reached.

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/limit"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // mayWithin is how long a peer that asks for the stdin of a task waits for this one to hear that it

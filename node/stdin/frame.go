@@ -3,7 +3,7 @@ package stdin
 import (
 	"errors"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Protocol is the stream protocol: one Request, answered by frames until the end; meanwhile the

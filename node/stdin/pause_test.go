@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 // pauseFor lets virtual time pass.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Config is what a Server needs.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // giveWithin is how long after its submission a job's stdin has to begin: the peer that submitted

@@ -17,9 +17,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const job = taskstate.JobID("k3v5q7x2ab")

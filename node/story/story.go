@@ -23,9 +23,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"covey/internal/atomicfile"
-	"covey/internal/pause"
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // FileName is the file's name in a data folder.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func at(ms int64) func() time.Time { return func() time.Time { return time.UnixMilli(ms) } }

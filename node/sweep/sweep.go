@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/runner/process"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/runner/process"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Bounds of what ended tasks leave on this peer's disk.

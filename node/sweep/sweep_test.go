@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestFilesOfForgottenJobsGoWhenTheyHaveBeenUnknownForAWhileAndOnlyWhileTheLedgerIsCurrent(t *testing.T) {

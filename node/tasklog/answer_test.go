@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/limit"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // against asks a peer that answers with these frames, and then with silence, for both streams.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestALinkThatATaskPutInPlaceOfItsOutputLeadsNowhere(t *testing.T) {

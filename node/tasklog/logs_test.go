@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/internal/limit"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Attack (i): a member that is neither submitter nor reader gets no byte of the output.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Open reads one stream from an offset. A following reader blocks until more comes, and ends with

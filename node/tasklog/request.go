@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // LogsProtocol is the stream protocol: one Request, answered by frames until the stream is closed.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/limit"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Dialer is what fetching output needs of the network.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // How long to wait before looking for new bytes: the first is doubled up to the second while

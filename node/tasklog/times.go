@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 type marks struct {

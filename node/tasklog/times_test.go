@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // note says when the output up to an offset was there.

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"os"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Own are the troubles of this peer itself. Each method says that there is one, or with nil or ""

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // maxTroubles bounds what is kept about one peer, and maxTroubleText one message: what others say

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func TestATroubleIsKnownByItsCodeAndSaidOnce(t *testing.T) {

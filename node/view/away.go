@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // away is which peers cannot be reached: as the coordinator sees it, which decides what becomes of

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestWhatBecomesOfTasksThatCannotBeReachedIsSaid(t *testing.T) {

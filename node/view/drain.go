@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/pause"
-	"covey/membership"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"sync"
 
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Events makes events of what happens, for watchers. It hears of everything by Decided,

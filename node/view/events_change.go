@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // changeEvents lists what a change of a job that is there means to a watcher.

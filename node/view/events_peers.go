@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 // decidedOf is what people decided about a peer, as an event.

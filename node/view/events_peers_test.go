@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 func TestAWatcherHearsWhatPeopleDecideAboutAPeerOnce(t *testing.T) {

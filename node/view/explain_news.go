@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // tellNews adds what this peer observed and still remembers: states below the end, what became of

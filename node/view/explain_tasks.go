@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func (t *explainer) tellSlots() {

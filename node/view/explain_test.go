@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // storyBook is as much of a node as a story is told from.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Find is resolve, and where this peer knows no such job it first catches up with the coordinator:

@@ -3,9 +3,9 @@ package view
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAJobIsFoundByWhatAPersonTypes(t *testing.T) {

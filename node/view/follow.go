@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // progressEvery is the least time between two lines about a job that goes on: enough for a person's

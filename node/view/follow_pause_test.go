@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Between two lines about a job that goes on there is a pause, whatever happens to the job

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"covey/membership"
-	"covey/node/api"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // whyEvery is after how long who follows a job hears why it waits, and how often anew: most waits

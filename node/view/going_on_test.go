@@ -3,8 +3,8 @@ package view
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestTheNameOfAScheduleMeansTheScheduleAsLongAsItGoesOn(t *testing.T) {

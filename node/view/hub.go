@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // event is one thing that happened, as compact as it can be kept: most are never read.

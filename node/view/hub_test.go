@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func someEvents(n int) []event {

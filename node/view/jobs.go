@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Jobs implements api.JobBackend.

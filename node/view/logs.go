@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/pause"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // logFanOut is how many tasks' logs are followed at once; the others wait for their turn.

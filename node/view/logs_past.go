@@ -3,12 +3,12 @@ package view
 import (
 	"fmt"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/p2p"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // lastEnded is the newest attempt a slot has left behind that is known to have run to an end;

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // lateOutput has no output when it is asked first, and while it says so the task begins and ends.

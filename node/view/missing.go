@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/ledger/quorum"
-	"covey/membership"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // ForGood is what to type when those who are missing never come back.

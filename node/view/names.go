@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Names tells who everybody is: from the ledger, or before its first entry has come, from the

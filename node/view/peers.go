@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/load"
-	"covey/node/troubles"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/load"
+	"github.com/coveyproject/covey/node/troubles"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // clusterTimeout bounds asking the coordinator for its view; without an answer, this peer's own has

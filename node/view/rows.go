@@ -3,10 +3,10 @@ package view
 import (
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // shownStates are always in a job's counts, also when they are 0, so that scripts may rely on them.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/cron"
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/cron"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fullRow is a job's row with what services, global jobs, schedules and jobs that wait for others

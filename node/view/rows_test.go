@@ -6,9 +6,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // rowOf is a job as its row shows it.

@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/dispatch/session"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet/sim/memledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
 
 // scripted is the view of a peer whose ledger a test writes: a memory twin decides, the replica

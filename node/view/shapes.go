@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/node/view/shape"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/node/view/shape"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Shapes shows jobs of any size in a few kilobytes: it implements api.ShapeBackend.

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/node/tasklog"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 func TestAJobIsShownAsItsLedgerAndItsWorkersHaveIt(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // specOf is what a job runs and needs, for a glance.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/story"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/story"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // teller tells the story what happened that is not about single tasks.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/membership"
-	"covey/node/story"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/story"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // telling gives a scripted peer a story.

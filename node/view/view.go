@@ -5,16 +5,16 @@ import (
 	"iter"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/dispatch/session"
-	"covey/membership"
-	"covey/node/api"
-	"covey/node/calls"
-	"covey/node/story"
-	"covey/node/tasklog"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/story"
+	"github.com/coveyproject/covey/node/tasklog"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config is all that a View reads, and whom it asks. What is a function is called anew for each

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Times of a watch.

@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // watchedWorld is what happens at a peer: jobs whose state is a number that only rises, and that

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/web"
+	"github.com/coveyproject/covey/node/web"
 )
 
 // maxPage is how large all of the page may be, in bytes.

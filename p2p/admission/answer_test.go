@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/admission"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 func TestARefusalsDetailIsShortenedAndStillText(t *testing.T) {

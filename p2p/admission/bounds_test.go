@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 func TestAMachineWithMoreAddressesThanAnybodyNeedsJoinsWithItsFirst(t *testing.T) {

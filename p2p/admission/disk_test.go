@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // wholeFiles are the roster's file and that of the seats, as they are written.

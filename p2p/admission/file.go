@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"os"
 
-	"covey/internal/atomicfile"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // ErrDamaged is returned, beside a usable empty roster or chain of seats, when its file did not

@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 const cluster = "aaaabbbbccccdddd"

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"covey/internal/strain"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/strain"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // JoinProtocol is the stream protocol of joining; strangers may open it. One request, one answer.

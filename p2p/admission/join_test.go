@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // admitter is a coordinator that knows one secret.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // answerOf01 is JoinAnswer as version 0.1 reads it.

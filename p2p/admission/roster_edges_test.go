@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
 )
 
 // largest is an entry at all its limits.

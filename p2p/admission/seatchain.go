@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"covey/internal/atomicfile"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Bounds of what is believed of seats.

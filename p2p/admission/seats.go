@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Seats says who holds a seat in the ledger: the voters of a configuration that was committed, as

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // StrangerFrame caps what a stranger may send, in bytes.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // RosterProtocol is the stream protocol on which a peer shows its entry to one that may not have

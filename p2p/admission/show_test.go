@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestANewcomerIsFasterThanTheNewsOfItsAdmission(t *testing.T) {

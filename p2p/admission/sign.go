@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Signer is a peer that can sign: p2p.Host is one.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"github.com/multiformats/go-multiaddr"
 )

@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/p2p/line"
+	"github.com/coveyproject/covey/p2p/line"
 )
 
 const rate = 1_250_000 // 10 Mbit/s

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p"
-	"covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/memnet"
 
 	"pgregory.net/rapid"
 )

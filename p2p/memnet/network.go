@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/internal/pause"
+	"github.com/coveyproject/covey/internal/pause"
 )
 
 // dialTimeout is how long a dial into silence takes, as on the real host.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"covey/internal/pause"
-	"covey/p2p/line"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/p2p/line"
 )
 
 // Wires is an internet in memory: machines with an address, TCP between them. With it under a

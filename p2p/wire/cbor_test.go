@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"pgregory.net/rapid"
 )

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 type deep struct {

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"pgregory.net/rapid"
 )

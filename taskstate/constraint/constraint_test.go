@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // server is a peer with something to ask about under every key.

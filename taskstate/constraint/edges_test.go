@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // suggested is the word an error proposes; "" if it proposes none.

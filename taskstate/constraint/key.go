@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // what is the fact a key names.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/constraint"
 
 	"pgregory.net/rapid"
 )

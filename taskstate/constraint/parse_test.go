@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 func TestWhatCannotBeReadIsRefusedWithItsColumn(t *testing.T) {

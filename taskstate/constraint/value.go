@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // readValues reads one value, or the list of in.

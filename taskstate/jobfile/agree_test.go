@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/taskstate/constraint"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
 )

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // arrayRange is one part of an array: first, first+step … up to last, each written with at least

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // keyCase is a key of the job file whose value changes in a job that goes on.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/taskstate"
-	"covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // conditions checks what peers must be like. The language is read by the package that carries it

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"github.com/adhocore/gronx"
 	"pgregory.net/rapid"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // DefaultMilliCPU is what a process promises itself unless its job says otherwise: one cpu.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/goccy/go-yaml/ast"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/goccy/go-yaml/ast"
 )

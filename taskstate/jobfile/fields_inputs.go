@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"covey/node/blob/tree"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/goccy/go-yaml/ast"
 )

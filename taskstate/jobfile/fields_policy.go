@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 
 	"github.com/goccy/go-yaml/ast"
 )

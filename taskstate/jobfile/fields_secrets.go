@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/taskstate"
-	"covey/trust/seal"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/seal"
 
 	"github.com/goccy/go-yaml/ast"
 )

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/taskstate/shell"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/shell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // Format writes a job as a file that Parse reads as the same job: what a person would write,

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/goccy/go-yaml/ast"
 )

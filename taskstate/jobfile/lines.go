@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // lookUp is what to do with a list that is too long to travel with a job.

@@ -3,7 +3,7 @@ package jobfile
 import (
 	"strings"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // homes says where a key belongs that stands in the wrong place.

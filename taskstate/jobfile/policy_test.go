@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 
 	"github.com/adhocore/gronx"
 	"github.com/google/go-cmp/cmp"

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // keyOf is a row of docs/jobfile.md: a key, in a file that is read when the page is made. what ends

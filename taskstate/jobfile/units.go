@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // ParseSize reads "256MiB", "1.5GB" or "0". Any other number needs its unit: 4 would be four bytes,

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 func TestNamesFromPaths(t *testing.T) {

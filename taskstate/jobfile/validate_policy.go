@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"covey/taskstate"
-	"covey/taskstate/constraint"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // More limits of a job.

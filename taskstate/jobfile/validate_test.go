@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
 // process is a complete, valid job, changed by change.

@@ -1,6 +1,6 @@
 package jobfile
 
-import "covey/taskstate"
+import "github.com/coveyproject/covey/taskstate"
 
 // byType refuses what makes no sense for a job's type. Each refusal says why and what to do
 // instead.

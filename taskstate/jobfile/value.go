@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 type field struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/taskstate/spell"
 
 	"pgregory.net/rapid"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 const forever = time.Hour

@@ -3,8 +3,8 @@ package sim
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Break is one thing made wrong on purpose.

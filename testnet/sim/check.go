@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // check watches everything, and compares it with what was promised.

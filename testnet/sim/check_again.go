@@ -3,10 +3,10 @@ package sim
 import (
 	"slices"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // moves is I13: nothing is moved but to where there are fewer.

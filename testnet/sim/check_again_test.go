@@ -3,9 +3,9 @@ package sim
 import (
 	"testing"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // batch submits a batch job of so many slots.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // How long things may take once nothing hurts any more.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/taskstate"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // watched is what an update has done so far to a job that lasts.

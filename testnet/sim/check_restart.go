@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // restarts is I15: what restart policies did to slots, and what people did besides.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // decide writes commands into the ledger of a world in which nothing happens by itself, and returns

@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // unwanted is I13: what lasts is as it is wanted, and nowhere else.

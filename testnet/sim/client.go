@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/session"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // client keeps a worker's session up, as the worker's shell does: dial, greet, beat, back off.

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/node/highwater"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/node/highwater"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // term is one coordinator's core with everything around it, as coordinator.Loop drives it.

@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fault is one way to hurt, and how often it comes.

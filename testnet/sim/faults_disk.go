@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/membership/digest"
-	"covey/node/highwater"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/node/highwater"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // loseJournal makes a peer come back without what its worker wrote down. Its processes may run on

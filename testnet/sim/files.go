@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/node/care"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/care"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // fileDisk is what a machine's disk has of files: things, each a tree with all that it names, as

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // filesCheck is what is watched of files: that what was saved is not run again, and I16 to I18.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/node/care"
-	"covey/node/keep"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/node/care"
+	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // search is how a task that is saved looks for copies: the real search, with streams of the

@@ -3,9 +3,9 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/worker"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/worker"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // left is what a process that has ended left in its task's folder: nothing but a lost disk takes it

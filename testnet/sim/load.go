@@ -5,8 +5,8 @@ import (
 	"hash/fnv"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // load is the people: they submit and cancel jobs, through whichever peer answers, until they are

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // whim is what people want now and then of what has failed, of single tasks, and of services that

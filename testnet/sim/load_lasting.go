@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // What a task of a lasting job does follows from the duration in its spec.

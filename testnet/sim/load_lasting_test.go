@@ -3,8 +3,8 @@ package sim
 import (
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // stuck is a service whose only slot waits for another try of a version that does not work, while

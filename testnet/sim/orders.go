@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"reflect"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/act"
-	"covey/dispatch/session"
-	"covey/p2p/wire"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // A signature is a checksum here: of whose key it is made with, and of what is signed. Whoever lies

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator"
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/membership/digest"
-	"covey/taskstate"
-	"covey/testnet/sim/memjournal"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/coordinator"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memjournal"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // peer is a machine: what is left of it when its process ends.

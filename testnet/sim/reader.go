@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // reader is the people who only look: it asks any peer about any job, and keeps what everybody was

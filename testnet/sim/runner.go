@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // proc is a running task: a process of its own, or, inside, a part of the peer's.

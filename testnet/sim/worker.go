@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/membership/digest"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // workerPorts is what the worker's shell does for its core.

@@ -4,11 +4,11 @@ import (
 	"iter"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/dispatch/worker"
-	"covey/dispatch/worker/journal"
-	"covey/taskstate"
-	"covey/testnet/sim/memjournal"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/dispatch/worker"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/sim/memjournal"
 )
 
 // workerCore drives a worker's core: what worker.Loop does with goroutines, a file, a network and

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config is one life of a cluster.

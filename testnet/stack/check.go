@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // check watches everything that can be seen from outside, and compares it with what was promised.

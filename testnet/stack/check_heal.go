@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // healsWithin is how long after a cut heals everybody must know what anybody knew, if nothing else

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/session"
-	"covey/internal/pause"
-	"covey/node"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // crook is what a peer becomes as coordinator for a while, when it is in bad hands: it holds a

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/act"
-	"covey/dispatch/session"
-	"covey/p2p"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // invent makes a command that nobody asks for. again: somebody did once.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // clone starts a copy of a peer's whole folder on another machine, as one does that was made from

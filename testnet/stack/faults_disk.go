@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A life has one machine with a bad disk: whatever happens to it, and however often, the disks of

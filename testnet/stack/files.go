@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/api"
-	"covey/node/blob/piece"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Some jobs keep what their tasks leave. A task writes its files when it starts, below out in its

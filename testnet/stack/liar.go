@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/internal/pause"
-	"covey/membership"
-	"covey/membership/digest"
-	"covey/p2p"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/dispatch/ledger/quorum"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 
 	"github.com/fxamacker/cbor/v2"
 )

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/node"
-	"covey/node/api"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // peer is a machine, and what is left on it when its process ends.

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/taskstate/jobfile"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 type people struct {

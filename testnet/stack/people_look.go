@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // saw records what a peer said about a job. What it holds itself is nobody's decision yet.

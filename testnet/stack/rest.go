@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // restWithin is how long after the last fault, or after the last task was started then, everything

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // runner is what runs tasks on one machine: it lets time pass. Its tasks outlive a killed process,

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"covey/node/api"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Scene is a life in which its author, not fate, says what happens and when. All its methods are

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Coordinator is who coordinates, as a peer sees it; -1: it knows of nobody, or is not up.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"sync"
 
-	"covey/dispatch/ledger"
-	"covey/p2p"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // signed is what people have asked for, and what came of it: I19 holds it against what the ledger

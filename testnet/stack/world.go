@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/p2p/memnet"
-	"covey/testnet/history"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/testnet/history"
 )
 
 // Config is one life of a cluster.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 // The file of one version is read by another.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Policy is what a machine's owner lets run there. The zero value lets nothing run.

@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
-	. "covey/trust/policy"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	. "github.com/coveyproject/covey/trust/policy"
 )
 
 const (

@@ -13,9 +13,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/taskstate/spell"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // MaxFile is how large a policy's file may be, in bytes.

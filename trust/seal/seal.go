@@ -13,8 +13,8 @@ import (
 
 	"filippo.io/age"
 
-	"covey/internal/atomicfile"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Limits.

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func key(t interface{ Fatal(...any) }) *Key {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/renameio/v2/maybe"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Manager does with a service what its system needs done. Errors say what to type next.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"covey/cmd/peer/service"
-	"covey/node/api"
+	"github.com/coveyproject/covey/cmd/peer/service"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // machine is a system in a folder: programs are only written down. fails are those that fail.

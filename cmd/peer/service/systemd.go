@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Systemd is the Manager of Linux.

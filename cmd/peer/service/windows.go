@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Inside tells whether Windows started this process as a service.

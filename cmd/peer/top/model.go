@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Ask is what a Model wants of the peer.

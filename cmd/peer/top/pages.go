@@ -9,7 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 func width(s string) int { return ansi.StringWidth(s) }

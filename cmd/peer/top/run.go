@@ -10,7 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Peer is what is asked; client.Client is one.

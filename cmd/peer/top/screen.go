@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 const (

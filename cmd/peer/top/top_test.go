@@ -12,8 +12,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/node/api"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/api"
 )
 
 var noon = time.Date(2026, 11, 3, 14, 2, 11, 0, time.UTC)

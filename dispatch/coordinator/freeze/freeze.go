@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // When so many of the other peers vanish so quickly, it is more likely that this coordinator is the

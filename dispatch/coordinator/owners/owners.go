@@ -10,9 +10,9 @@ import (
 	"cmp"
 	"reflect"
 
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // Owner is the policy that a peer offers; the zero value is that nothing is known of it.

@@ -3,10 +3,10 @@ package owners_test
 import (
 	"testing"
 
-	"covey/dispatch/coordinator/owners"
-	"covey/p2p/admission"
-	"covey/taskstate"
-	"covey/trust/policy"
+	"github.com/coveyproject/covey/dispatch/coordinator/owners"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 func TestARefusalCountsForOneVersionOfAJobUntilThePeerSaysSomethingNew(t *testing.T) {

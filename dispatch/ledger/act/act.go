@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Act is somebody's word that a command is what they ask for.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Who holds a seat decides, whatever roles others were given. A seat is a vote in the committed

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func founding(self string) ledger.Found {

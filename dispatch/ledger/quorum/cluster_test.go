@@ -15,12 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/internal/long"
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/long"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // cluster is a set of ledger nodes on a network in memory, with an all-knowing membership.

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/pause"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // comparison is how replicas are held against each other. Who follows somebody compares its chain

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Config of a Node. Net, Self and Dir are required.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func anEntry(t *testing.T, c any) []byte {

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // place is which seat this peer has now, and which ledger it belongs to. Everybody in this package

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 // badDisk is a disk that can be made to refuse writes, or to let them wait.

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/internal/pause"
-	"covey/internal/strain"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/strain"
+	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Two voters that stand for election at the same moment may each get their own vote and no other;

@@ -6,9 +6,9 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // SnapshotsTaken is how many snapshots this peer has taken from voters it followed.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // ring holds the most recent entries, encoded, so that followers can be served and resumed without

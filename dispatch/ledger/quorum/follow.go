@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger/quorum"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // askAnew opens a follower's stream with nothing in hand and tells whether a snapshot comes.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 func TestAnElectionCostsFiftyFollowersNoSnapshot(t *testing.T) {

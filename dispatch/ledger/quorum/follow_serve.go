@@ -9,9 +9,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // handleFollow serves one follower until it goes away, falls too far behind, or this peer no longer

@@ -7,9 +7,9 @@ import (
 	"net"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // following is one stream on the follower's side.

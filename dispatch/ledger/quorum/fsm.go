@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // fsm is raft's view of the replica. Raft calls it from one goroutine.

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 )
 
 // client is one caller that submits jobs of its own, one after the other, wherever somebody

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"covey/dispatch/ledger/quorum/store"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // identity is this peer's place among the servers of the ledger from seat to seat. Each seat has an

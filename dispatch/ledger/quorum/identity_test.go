@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 )
 
 // emptyLog empties the newest file of a stopped peer's log.

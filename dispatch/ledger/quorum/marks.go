@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/internal/atomicfile"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/atomicfile"
 )
 
 // seenMarks is what this peer can prove about how far the voters had acknowledged: their own words,

@@ -13,13 +13,13 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/raftlog"
-	"covey/dispatch/ledger/quorum/store"
-	"covey/internal/atomicfile"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // memo is what a Node remembers besides log and copy: whether it has a seat, and whom to ask.

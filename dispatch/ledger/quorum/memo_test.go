@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger"
-	"covey/internal/atomicfile"
-	"covey/internal/golden"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // reopened is a node in a folder, closed again with the test.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/internal/limit"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its

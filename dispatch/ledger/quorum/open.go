@@ -13,14 +13,14 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/store"
-	"covey/internal/limit"
-	"covey/internal/pause"
-	"covey/internal/wake"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/internal/limit"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.

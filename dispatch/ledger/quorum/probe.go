@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/internal/pause"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Only a peer that needs the coordinator looks whether it lives. Raft's heartbeats are rare (see

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // cutOff separates one peer from all others.

@@ -10,9 +10,9 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

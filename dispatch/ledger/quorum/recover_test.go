@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // recoverAt recovers at a peer from the newest copy among those that run.

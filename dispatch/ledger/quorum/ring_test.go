@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger"
 )
 
 // The ring is held against one that keeps everything and drops from the old end what is too much.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 )
 
 // A voter that replays its log hears of every configuration there ever was, also of those from

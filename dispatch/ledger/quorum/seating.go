@@ -10,11 +10,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/raftlog"
-	"covey/dispatch/ledger/quorum/store"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // steadyTransport keeps a leader whose own log is stuck from being taken for one that works: raft

@@ -7,8 +7,8 @@ import (
 	"net"
 	"time"
 
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // handleVoter answers one question.

@@ -3,8 +3,8 @@ package quorum
 import (
 	"testing"
 
-	"covey/internal/golden"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // As in the ledger: numbers of fields are never changed nor used again.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // streamLayer is raft's network: streams of RaftProtocol between servers of one generation.

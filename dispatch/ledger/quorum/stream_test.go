@@ -10,11 +10,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/p2p/memnet"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // founded is a running ledger of one voter, "a/1", on its own network.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/store"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // run follows raft's word on leadership until ctx ends: a term of our own for every time it is

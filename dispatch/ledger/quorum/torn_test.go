@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"covey/dispatch/ledger/quorum"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // hurts are ways in which a disk loses a file.

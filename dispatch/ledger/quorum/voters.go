@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Voter is one server of the ledger's configuration. The server is a life of a peer, not the peer:

@@ -6,9 +6,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/p2p/memnet"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestEveryQuestionToAVoterHasItsAnswer(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // The tables are written in small words. A server: "a" votes, "a?" listens and is ready, "a-"

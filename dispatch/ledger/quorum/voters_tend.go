@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

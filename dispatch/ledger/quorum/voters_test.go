@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 )
 
 func TestWhoComesBackWithAnotherDiskInheritsNoVote(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"covey/internal/wake"
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // longLock is a lock that is held for as long as something takes: a seat waits for its last calls

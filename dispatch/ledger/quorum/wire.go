@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // FollowProtocol feeds a peer's replica from a voter: a snapshot if it must be, then entries as

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"covey/dispatch/session"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Image is everything a journal holds.

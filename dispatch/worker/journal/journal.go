@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 	bolterr "go.etcd.io/bbolt/errors"
 
-	"covey/internal/atomicfile"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // FileName is the name of a worker's journal in the data folder.

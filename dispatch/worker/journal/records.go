@@ -7,9 +7,9 @@ import (
 	"hash/crc32"
 	"slices"
 
-	"covey/dispatch/session"
-	"covey/p2p/wire"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/p2p/wire"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // The buckets of a journal, and what their keys are.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"covey/internal/golden"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestRecordsAreAsTheirFormatHasThem(t *testing.T) {

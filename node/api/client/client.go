@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Client asks a peer on this machine. It is safe for concurrent use.

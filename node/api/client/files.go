@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // HaveBlobs says which of some blobs the peer has whole.

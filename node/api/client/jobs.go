@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Preview tells what would become of a job now.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // data is the data folder of a peer that answers as one does whose job goes well.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Peer tells about one peer.

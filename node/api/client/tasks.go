@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // EachTask calls each with a job's tasks as they come, in the order of Tasks, or of AllTasks: a

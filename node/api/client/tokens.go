@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // Tokens is the door of a peer's API over TCP, and who may come in by it.

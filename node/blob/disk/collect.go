@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // Collected is what came of a Collect.

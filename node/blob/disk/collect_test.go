@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 var somePatterns = []string{

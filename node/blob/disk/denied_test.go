@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 func TestADiskThatDeniesIsAnErrorAndAFileThatCannotBeReadIsNot(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // contents is a store in memory.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 func cpu() time.Duration {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // Skipped is what a scan left out although no rule says so.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/tree"
 )
 
 // WriteOptions is how a tree is written.

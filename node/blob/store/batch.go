@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Batch adds blobs that become whole together, by one sync for all. They are leased until Close, so

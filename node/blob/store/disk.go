@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"time"
 
-	"covey/internal/atomicfile"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // disk is the folder the store is in: names are below it, with slashes.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Fetch is a blob that is being fetched. Its methods may be called side by side, but for Close,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"covey/node/blob/piece"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // What files begin with: their kind and version.

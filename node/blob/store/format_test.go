@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/blob/piece"
 
 	"pgregory.net/rapid"
 )

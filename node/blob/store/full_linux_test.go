@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 
 	"golang.org/x/sys/unix"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // partial is a blob of which some pieces are missing. Its lock moving is taken before Store's, and

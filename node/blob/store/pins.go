@@ -9,7 +9,7 @@ import (
 	"path"
 	"slices"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Pin keeps whole blobs together, over restarts, until a time or until it is unpinned. A pin of the

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Reader reads a blob, or what is here of one. It is leased until Close. The other methods may be

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // The kinds of what is in tmp.

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // shelf decides what stays. It is a pure core: it knows what each blob takes, who counts on it and

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 
 	"pgregory.net/rapid"
 )

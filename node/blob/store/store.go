@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/internal/wake"
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/internal/wake"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Config is what a Store is told.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 
 	"pgregory.net/rapid"
 )

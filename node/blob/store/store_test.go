@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 func openStore(t testing.TB, dir string, cfg Config) *Store {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 const (

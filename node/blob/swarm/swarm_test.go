@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/blob/piece"
-	"covey/node/blob/swarm"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/swarm"
 )
 
 // dumb is what the swarm has to agree with, kept in the plainest way.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // version is what a tree begins with. Whoever reads it refuses every other.

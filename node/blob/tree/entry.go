@@ -7,7 +7,7 @@ import (
 	"iter"
 	"strings"
 
-	"covey/node/blob/piece"
+	"github.com/coveyproject/covey/node/blob/piece"
 )
 
 // Kind is what an entry is.

@@ -16,9 +16,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/internal/golden"
-	"covey/node/blob/piece"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // names are such as people and programs give, and the ones that tempt an order or a check.

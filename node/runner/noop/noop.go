@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Executor runs no-ops. Methods may be called by anybody at any time; none waits.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const testJob = taskstate.JobID("k3v5q7x2ab")

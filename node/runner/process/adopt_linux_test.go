@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestWhoLeavesTheGroupButHoldsTheOutputEndsWithTheTask(t *testing.T) {

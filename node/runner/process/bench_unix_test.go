@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // parallelism of both loops: about what three peers with two CPUs each have under way.

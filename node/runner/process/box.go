@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"covey/node/runner/sandbox"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 var limitWords = map[string]sandbox.LimitOf{

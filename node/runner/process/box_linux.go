@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // closed is the first folder on the way to dir that not everybody may pass: what is below it others

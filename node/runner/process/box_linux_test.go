@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // asSomebody runs the calling test once more as a user that is not root, as most peers are run.

@@ -2,7 +2,7 @@
 
 package process
 
-import "covey/node/runner/sandbox"
+import "github.com/coveyproject/covey/node/runner/sandbox"
 
 func closed(dir string) string { return dir }
 

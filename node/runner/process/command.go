@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/node/runner/sandbox"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // passedOn is what a task sees of the daemon's environment.

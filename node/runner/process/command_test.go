@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
 )

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Defaults of Config.

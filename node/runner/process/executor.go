@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Executor runs processes. All methods may be called by anybody at any time; none waits for a task,

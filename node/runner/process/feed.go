@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/pause"
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // How many pieces of a stdin wait on disk for the task to read them: with the largest that Stdin

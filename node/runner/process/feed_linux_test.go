@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // source is the stdin of every task: pieces that are given one by one.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // WorkName is the folder an attempt runs in, in its own.

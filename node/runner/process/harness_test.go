@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const testJob = taskstate.JobID("k3v5q7x2ab")

@@ -1,8 +1,8 @@
 package process
 
 import (
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // keeper owns processes: a supervisor, by way of its client, or an engine in this process.

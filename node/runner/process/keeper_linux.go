@@ -1,6 +1,6 @@
 package process
 
-import "covey/node/runner/supervise"
+import "github.com/coveyproject/covey/node/runner/supervise"
 
 func openKeeper(cfg Config, sink func(supervise.Event)) (k keeper, lasting bool, err error) {
 	if cfg.InProcess {

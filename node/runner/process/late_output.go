@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // How long after its end a task's output is looked at again – its supervisor ends whatever the task

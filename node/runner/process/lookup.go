@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 type rejection struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func isNoExec(err error) bool { return errors.Is(err, syscall.Errno(193)) } // ERROR_BAD_EXE_FORMAT

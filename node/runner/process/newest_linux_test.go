@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAServiceKeepsItsNewestOutput(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestOutputBeyondTheCapIsCutWithANoteAndTheTaskGoesOn(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/sandbox"
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // noteEnd ends the name of a note: beside a vault, and called like it.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // A peer and its supervisor were killed, and its data folder is deleted: nobody comes back for its

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // starter prepares processes, one after the other, and hands them to the keeper.

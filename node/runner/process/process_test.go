@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestATaskThatSucceedsIsRunningThenComplete(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Environment of a process that is an earlier life of a peer: its tasks folder, and the job it

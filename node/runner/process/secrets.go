@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strconv"
 
-	"covey/node/runner/sandbox"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // secretsVar tells a task where its secrets are, a file for each.

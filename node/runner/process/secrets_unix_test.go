@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestSecretsAreFilesThatOnlyTheirUserReadsUntilTheTaskIsOver(t *testing.T) {

@@ -3,8 +3,8 @@
 package process
 
 import (
-	"covey/taskstate"
-	posix "covey/taskstate/shell"
+	"github.com/coveyproject/covey/taskstate"
+	posix "github.com/coveyproject/covey/taskstate/shell"
 )
 
 // posixShell runs a line with /bin/sh, which finds COVEY_… in its environment, and the item as

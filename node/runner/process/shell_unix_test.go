@@ -5,7 +5,7 @@ package process
 import (
 	"testing"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 func TestAShellLineMeetsAnItemWithQuotesUnharmed(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"covey/node/runner/supervise"
+	"github.com/coveyproject/covey/node/runner/supervise"
 )
 
 // asNew tells whether an attempt's folder is as it was made: a work folder with nothing in it, and

@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/runner/supervise"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/runner/supervise"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // homeOf is the folder, or the name, of a slot's first attempt.

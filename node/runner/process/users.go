@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	"covey/internal/atomicfile"
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Users that tasks are given: numbers nobody has. The first range is one that systemd leaves free

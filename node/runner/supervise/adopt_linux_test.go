@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // begun writes .running as a supervisor that was killed left it.

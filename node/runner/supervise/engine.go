@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Defaults of EngineConfig.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Spec is a process to run.

@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks

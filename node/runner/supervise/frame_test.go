@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 func anyOrder(t *rapid.T) order {

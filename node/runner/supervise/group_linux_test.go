@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // grouped is an engine whose tasks are in control groups.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // put puts a piece of stdin where the supervisor finds it, as a peer does.

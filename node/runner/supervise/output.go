@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Streams are the names of the two output files in a task's folder.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP HELD GROUP,

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 var errNoGroup = errors.New("it must not run without a control group of its own, and none can be made here")

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Descriptors a supervisor is born with.

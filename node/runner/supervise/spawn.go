@@ -4,7 +4,7 @@ import (
 	"os"
 	"syscall"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 const (

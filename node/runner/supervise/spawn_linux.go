@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Of waitid(2).

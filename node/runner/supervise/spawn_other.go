@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 type child struct {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // start starts a supervisor. Its socket is bound here, so that it can be dialled at once and what

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // hermit is a line that leaves a process behind which nothing ties to its task any more: a pid, a

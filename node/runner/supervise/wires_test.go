@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"covey/internal/golden"
-	"covey/node/runner/sandbox"
+	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // A message of a supervisor is every field of its kind, in order: any change shows here. With what

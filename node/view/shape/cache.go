@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

@@ -3,8 +3,8 @@ package shape
 import (
 	"math"
 
-	"covey/dispatch/ledger"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // nobody is the place of the peer of a task that nobody has.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 const (

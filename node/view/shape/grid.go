@@ -1,8 +1,8 @@
 package shape
 
 import (
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // letters are the states as a grid shows them, the worst first: the first that a cell has is its.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"covey/taskstate"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Sorts are the orders a page may have; with a minus before it, the other way round.

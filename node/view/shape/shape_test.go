@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/node/api"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // drawn are facts of any job, as Add would leave them.

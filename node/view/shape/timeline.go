@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"covey/node/api"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // maxBars is how many tasks are shown one by one; of more than that, how many there were at a time.

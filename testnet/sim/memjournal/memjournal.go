@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/dispatch/worker/journal"
 )
 
 // Journal is the records of a journal, by bucket and key. It implements journal.KV.

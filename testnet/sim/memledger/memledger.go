@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
-	"covey/taskstate"
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // Ledger is a ledger.Ledger for tests: a log in memory that several peers share, each through its

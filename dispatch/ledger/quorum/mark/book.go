@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Signed is a mark with its owner's signature: a holder can prove to anybody, the owner

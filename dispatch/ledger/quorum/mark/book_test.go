@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 )
 
 // sign and verify are those of a world in which a signature is the signer's name and what was

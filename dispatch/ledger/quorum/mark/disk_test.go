@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 // wholeFiles are a mark's file after one write, and a book's content.

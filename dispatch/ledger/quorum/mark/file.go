@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/atomicfile"
 )
 
 // File is the own mark on disk: two slots that are written in turn, each with a checksum, so that a

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 )
 
 func put(t *testing.T, x *mark.File, m mark.Mark) {

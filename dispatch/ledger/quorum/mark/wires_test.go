@@ -3,7 +3,7 @@ package mark
 import (
 	"testing"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestMarksAreAsTheyAlwaysWere(t *testing.T) {

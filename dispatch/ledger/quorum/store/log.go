@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/types"
 
-	"covey/dispatch/ledger/quorum/raftlog"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
 )
 
 // Log is raft's log and its few stable values: entries in segment files, one fsync per batch of

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 )
 
 // acked is the own mark of a seat's log: how far it has acknowledged, on disk before raft hears

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/raftlog"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
 )
 
 // markedLog is a log with its mark, and what it would take to open a seat on it again.

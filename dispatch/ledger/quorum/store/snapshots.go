@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger/quorum/raftlog"
-	"covey/p2p/wire"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/internal/golden"
+	"github.com/coveyproject/covey/internal/golden"
 )
 
 func TestSnapshotsBeginAsTheyAlwaysDid(t *testing.T) {
