@@ -60,6 +60,7 @@ const (
 	lieNamed     // as if somebody else had signed it
 	lieElsewhere // signed by this peer, for another cluster
 	lieExpired   // signed by this peer, long ago
+	lieBare      // signed by this peer, and nobody is told what it runs
 	lieKinds
 )
 
@@ -75,7 +76,8 @@ func (x *crook) job(j taskstate.Job) taskstate.Job {
 	cluster, by, sign, at := w.check.clusterID(), j.Order.By, x.stranger, time.Now().UnixMilli()
 	j.ID = taskstate.JobID(fmt.Sprintf("lie%07d", x.rng.IntN(1e7)))
 	j.Name, j.Count, j.After, j.Outputs, j.KeepLogs = string(j.ID), 1, nil, nil, 0
-	switch x.rng.IntN(lieKinds) {
+	kind := x.rng.IntN(lieKinds)
+	switch kind {
 	case lieUnsigned:
 		j.Order = nil
 		return j
@@ -83,11 +85,16 @@ func (x *crook) job(j taskstate.Job) taskstate.Job {
 		return j
 	case lieElsewhere:
 		cluster, by, sign = "another", self, own.Sign
+	case lieBare:
+		by, sign = self, own.Sign
 	case lieExpired:
 		by, sign, at = self, own.Sign, at-2*taskstate.BatchOrder.Milliseconds()
 	}
 	if err := taskstate.SignOrder(&j, cluster, by, at, nil, sign); err != nil {
 		w.fail("bug", "a lie cannot be signed: %v", err)
+	}
+	if kind == lieBare {
+		return j.Bare()
 	}
 	return j
 }
