@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/highwater"
 	"github.com/coveyproject/covey/node/troubles"
@@ -99,6 +100,7 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 
 // Who coordinates then has just started, and was not told what the worker did: another voter was.
 func TestACoordinatorAsksTheOtherVotersWhatTheyRememberOfAWorkerThatComesBack(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three", "four")
 	var seats []taskstate.PeerID

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
 	"github.com/coveyproject/covey/node/blob/piece"
@@ -181,6 +182,7 @@ const slowRate = 1 << 20
 
 // Case 8: the maker is gone for good before anybody has a copy.
 func TestATaskWhoseMakerDiesWhileItIsSavedRunsAgain(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")
 	one := all[0]

@@ -106,7 +106,7 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 // systems behave worst.
 func TestSmallClustersLiveToo(t *testing.T) {
 	var mu sync.Mutex
-	n := 10 // each size twice
+	n := 5 // each size once
 	if long.Tests {
 		n = 40
 	}
