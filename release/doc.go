@@ -1,6 +1,6 @@
 // Command release makes everything that a version is handed out as, in one folder: archives for six
-// systems, deb and rpm, an OCI image layout, software bills of materials, an install script and
-// SHA256SUMS. release/make runs it:
+// systems, deb and rpm, an OCI image layout, software bills of materials, the Go module as a proxy
+// serves it, an install script and SHA256SUMS. release/make runs it:
 //
 //	release/make --version 0.2.0 --out dist
 //

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +60,7 @@ func run(args []string) (err error) {
 	if r.source, err = filepath.Abs(*source); err != nil {
 		return err
 	}
-	if r.time, err = sourceTime(r.source); err != nil {
+	if r.time, err = r.sourceTime(); err != nil {
 		return err
 	}
 	if r.tmp, err = os.MkdirTemp("", "release-"); err != nil {
@@ -78,10 +78,10 @@ func run(args []string) (err error) {
 }
 
 // sourceTime is SOURCE_DATE_EPOCH, or when the tree was committed.
-func sourceTime(tree string) (time.Time, error) {
+func (r *release) sourceTime() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
-		b, err := exec.Command("git", "-c", "safe.directory=*", "-C", tree, "log", "-1", "--format=%ct").Output()
+		b, err := r.git("log", "-1", "--format=%ct")
 		if err != nil {
 			return time.Time{}, fmt.Errorf("when was this tree made? Set SOURCE_DATE_EPOCH to seconds since 1970 (git does not say: %w)", err)
 		}
@@ -116,7 +116,7 @@ func (r *release) make(targets []string) error {
 			images = append(images, image{program, arch})
 		}
 	}
-	if err := errors.Join(r.layout(images), r.copies()); err != nil {
+	if err := errors.Join(r.layout(images), r.copies(), r.proxy()); err != nil {
 		return err
 	}
 	return r.sums()
@@ -174,13 +174,19 @@ func (r *release) copies() error {
 
 // sums writes SHA256SUMS, as sha256sum(1) checks it.
 func (r *release) sums() error {
-	files, err := os.ReadDir(r.out)
 	var list strings.Builder
-	for _, f := range files {
-		text, wrong := os.ReadFile(filepath.Join(r.out, f.Name()))
-		err = cmp.Or(err, wrong)
-		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(text), f.Name())
-	}
+	err := filepath.WalkDir(r.out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(r.out, path)
+		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(text), filepath.ToSlash(name))
+		return err
+	})
 	if err != nil {
 		return err
 	}

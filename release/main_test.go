@@ -1,9 +1,11 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,33 +27,33 @@ func made(t *testing.T, tree string) (dir string) {
 	return dir
 }
 
-// filesOf are all files of a release, by name.
+// filesOf are all files of a release, by path.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	entries, err := os.ReadDir(dir)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path[len(dir)+1:]] = string(text)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[e.Name()] = string(text)
 	}
 	return all
 }
 
-// elsewhere is a copy of this tree under another path, without what git has of it.
-func elsewhere(t *testing.T) string {
+// checkout is a copy of this tree with a git of its own, in which all of it is committed.
+func checkout(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case path != ".." && strings.HasPrefix(d.Name(), "."):
+		case d.Name() == ".git":
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -70,6 +72,12 @@ func elsewhere(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "all of it"}} {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@localhost", "-C", to}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
 	return to
 }
 
@@ -77,17 +85,21 @@ func TestAReleaseIsTheSameToTheBitWhereverItIsMade(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the packages are of Linux programs")
 	}
-	first := made(t, "..")
+	tree := checkout(t)
+	if err := os.WriteFile(filepath.Join(tree, "docs", "draft.md"), []byte("not committed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := made(t, tree)
 	t.Setenv("TZ", "Asia/Tokyo")
 	t.Setenv("GOFLAGS", "-buildvcs=true -gcflags=-N")
-	again := filesOf(t, made(t, elsewhere(t)))
+	again := filesOf(t, made(t, checkout(t)))
 	files := filesOf(t, first)
 	for name, text := range files {
 		if again[name] != text {
 			t.Errorf("%s is another one the second time (%d and %d bytes)", name, len(text), len(again[name]))
 		}
 	}
-	for _, like := range []string{"*.deb", "*.rpm", "*-oci.tar", "*.tar.gz", "*.cdx.json", "SHA256SUMS", "install.sh", "Dockerfile"} {
+	for _, like := range []string{"*.deb", "*.rpm", "*-oci.tar", "*.tar.gz", "*.cdx.json", "SHA256SUMS", "install.sh", "Dockerfile", "proxy/*/*/*/*/v0.2.0.zip"} {
 		if found, _ := filepath.Glob(filepath.Join(first, like)); len(found) != 1 {
 			t.Errorf("%s: %q", like, found)
 		}
@@ -103,6 +115,30 @@ func TestAReleaseIsTheSameToTheBitWhereverItIsMade(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
+	t.Run("the proxy has the module's files that are committed", func(t *testing.T) {
+		sums, dir := files["SHA256SUMS"], "proxy/github.com/coveyproject/covey/@v/"
+		for name, text := range map[string]string{"list": "v0.2.0\n", "v0.2.0.info": `{"Time":"2026-11-23T23:45:46Z","Version":"v0.2.0"}`} {
+			if files[dir+name] != text {
+				t.Errorf("%s: %q", name, files[dir+name])
+			}
+		}
+		text := files[dir+"v0.2.0.zip"]
+		z, err := zip.NewReader(strings.NewReader(text), int64(len(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]bool{}
+		for _, f := range z.File {
+			has[strings.TrimPrefix(f.Name, "github.com/coveyproject/covey@v0.2.0/")] = true
+		}
+		if !has["go.mod"] || !has["LICENSE"] || !has["docs/files.md"] || has["docs/draft.md"] || has["release/main.go"] {
+			t.Errorf("%d files: %v", len(has), slices.Sorted(maps.Keys(has)))
+		}
+		if !strings.Contains(sums, "  "+dir+"v0.2.0.zip\n") {
+			t.Errorf("%s", sums)
+		}
+	})
+	t.Run("go install makes the program of the proxy", func(t *testing.T) { installs(t, first) })
 	t.Run("the script installs what has the right sum, and nothing else", func(t *testing.T) {
 		to := t.TempDir()
 		out, err := exec.Command(filepath.Join(first, "install.sh"), "--to", to).CombinedOutput()

@@ -5,23 +5,41 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// release is set by the linker (-ldflags "-X main.release=v1.2.3").
-var release = "0.2.0-dev"
+// release is set by the linker in what release/make builds (-ldflags "-X main.release=1.2.3").
+var release string
 
-// version is the release, and the commit it was built from if the toolchain recorded it.
+// source is the version that these sources are of.
+const source = "0.2.0-dev"
+
+// version is the release; of a program that was built in some other way what its build says.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 7 {
-				return release + "+" + s.Value[:7]
-			}
+	if release != "" {
+		return release
+	}
+	info, _ := debug.ReadBuildInfo()
+	return built(info)
+}
+
+// built is a program's version by its build: of `go install …@v1.2.3` that one, of a checkout the
+// tree's with the commit.
+func built(info *debug.BuildInfo) string {
+	if info == nil {
+		return source
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 7 {
+			return source + "+" + s.Value[:7]
 		}
 	}
-	return release
+	if v, ok := strings.CutPrefix(info.Main.Version, "v"); ok {
+		return v
+	}
+	return source
 }
 
 // versionLine says it for people, with what it was built by and for.
