@@ -29,6 +29,7 @@ func (d checkups) fail() bool { return slices.ContainsFunc(d.Peers, api.Checkup.
 
 func doctorCommand(c *cli) *cobra.Command {
 	var all bool
+	var bundle string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Whether this peer is well, and what to type if it is not",
@@ -40,11 +41,18 @@ disk, data folder, limits, versions and names. Each line is one check:
 with what to type below it; what could not be tried is said. Without a peer that answers, what can
 be seen in the data folder is told. docs/doctor.md says what each check means.
 
+--bundle writes what was found to a zip for somebody who helps, with the peer's log, numbers and
+settings and without keys, tickets, tokens, its policy and what jobs run. Read it before you send
+it.
+
 Exits with 1 if a check failed (✗), otherwise with 0.`,
-		Example: "  peer doctor\n  peer doctor --all\n  peer doctor -o json | jq -r '.peers[].findings[] | select(.result==\"fail\").text'",
+		Example: "  peer doctor\n  peer doctor --all\n  peer doctor --bundle covey.zip\n  peer doctor -o json | jq -r '.peers[].findings[] | select(.result==\"fail\").text'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := c.examine(cmd.Context(), all)
+			if err == nil && bundle != "" {
+				err = c.writeBundle(cmd.Context(), bundle, d)
+			}
 			if err == nil {
 				err = emit(c, nil, d, d.Peers, func(w io.Writer) { writeCheckups(w, d.Peers, c.carry) })
 			}
@@ -55,6 +63,7 @@ Exits with 1 if a check failed (✗), otherwise with 0.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "ask every peer; those that do not answer are named")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "write a zip for somebody who helps to this new `FILE`; it has no secrets in it")
 	return cmd
 }
 

@@ -60,6 +60,7 @@ const scriptLimit = 4 * time.Minute
 //	crashat BYTES VAR NAME          kill -9 once it has read so many bytes since it started, from the network or files; $VAR becomes how many
 //	written VAR NAME                $VAR becomes how many bytes it has written since it started, to the network or files
 //	stumble NAME STARTS MS          start it so often, with kill -9 that many milliseconds later each time
+//	zipped FILE NAME                print what a .zip holds, which must be nothing that the keys and tokens of NAME hold
 //	untar FILE                      unpack what a .tar.gz holds
 //	holds FILE TEXT                 wait until FILE has TEXT in it
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
@@ -114,6 +115,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"thaw":      onDisk("thaw", (*disk).thaw),
 	"submitas":  scriptSubmitAs,
 	"readme":    scriptReadme,
+	"zipped":    scriptZipped,
 }
 
 func prepareScript(env *testscript.Env) error {

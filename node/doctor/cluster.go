@@ -34,7 +34,11 @@ func (l *list) voters(v Voters) {
 		l.warn("voters", "if that lasts: let a third machine decide (`peer ticket`)", "only %s decides: all decisions are on its disk alone", v.Coordinator)
 	}
 	if len(*l) == n {
-		l.ok("voters", "%s decide, and %s coordinates", many(v.Seats, "peer"), v.Coordinator)
+		if v.Seats == 1 {
+			l.ok("voters", "%s alone decides", v.Coordinator)
+		} else {
+			l.ok("voters", "%s decide, and %s coordinates", many(v.Seats, "peer"), v.Coordinator)
+		}
 	}
 }
 

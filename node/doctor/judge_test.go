@@ -32,6 +32,7 @@ var cases = []struct {
 	{"trouble", api.FindingWarn, Facts{Troubles: Is(Troubles{Warnings: []string{"it lets nobody in; `peer trust add KEY` does (`peer trust list` has the keys)"}})}, "it lets nobody in: `peer trust add KEY` does (`peer trust list` has the keys)"},
 
 	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3})}, "3 peers decide, and nas coordinates"},
+	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 1})}, "nas alone decides"},
 	{"voters", api.FindingFail, Facts{Voters: Is(Voters{Seats: 3, Waiting: "pi or mini"})}, "nobody decides: waiting for pi or mini"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 4})}, "4 peers decide, of which 3 have to be up"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 2})}, "only nas decides"},
