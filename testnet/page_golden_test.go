@@ -118,10 +118,17 @@ func madeUp() map[string]any {
 		}
 	}
 	plan := api.Preview{Tasks: 10, Places: []api.Place{{Peer: "nas", PeerName: "nas", Tasks: 7}, {Peer: "mini", PeerName: "mini", Tasks: 3}}, Queued: 2, Owners: []api.Answer{}, Notes: []string{"its order is signed by mini and good for a week"}, AsOf: noon}
+	well := api.Checkup{Peer: "nas", PeerName: "nas", Version: "0.2.0", AsOf: noon, Findings: []api.Finding{
+		{Check: "peer", Result: api.FindingOK, Text: "it runs, with the data folder /var/lib/covey"},
+		{Check: "tcp", Result: api.FindingOK, Text: "others reach it by TCP: mini, workshop"},
+		{Check: "nat", Result: api.FindingUntried, Text: "not tried: what kind of NAT it is behind (two others have to tell where it sends from, and 1 did)"},
+		{Check: "sync", Result: api.FindingWarn, Text: "half of 12 writes are on its disk within 81ms, and 99 % within 190ms: this peer should not vote", Do: "have another machine vote instead (`peer roles`), or move its data folder to a faster disk"},
+		{Check: "room", Result: api.FindingFail, Text: "its disk is full: 61 MiB are free of 917 GiB, and below 128 MiB it takes no tasks", Do: "make room on the disk with /var/lib/covey"},
+	}}
 	base := "/v1/jobs/" + render.ID
 	return map[string]any{
 		"/v1/status": api.Status{ID: "mini", Name: "mini", AsOf: noon, Ready: true}, "/v1/peers": api.Peers{Peers: peers, Coordinator: "nas", Epoch: "1/3", AsOf: noon}, "/v1/links": links,
-		"/v1/jobs": api.Jobs{Jobs: []api.Job{render, train, million}, AsOf: noon}, "/v1/story": api.Story{Story: story, AsOf: noon}, "/v1/peers/nas/load": hour,
+		"/v1/jobs": api.Jobs{Jobs: []api.Job{render, train, million}, AsOf: noon}, "/v1/story": api.Story{Story: story, AsOf: noon}, "/v1/peers/nas/load": hour, "/v1/peers/nas/doctor": well,
 		base: api.JobAnswer{Job: render, AsOf: noon}, base + "/grid": api.Grid{Slots: 600, Each: 1, Cells: string(cells), Legend: legend, Counts: counts, AsOf: noon}, base + "/timeline": line,
 		base + "/failures": failures, base + "/tasks": api.Tasks{Tasks: slow, All: 10, AsOf: noon}, "/v1/jobs?dry_run=1": plan,
 	}
@@ -236,7 +243,7 @@ var goldenViews = []struct{ name, hash, shows string }{
 	{"cluster", "#/", "document.querySelectorAll('svg.cluster a').length === 4 && document.querySelectorAll('line').length === 4 && document.querySelector('ul.story')"},
 	{"jobs", "#/jobs", "document.querySelectorAll('ul.jobs > li').length === 3"},
 	{"job", "#/job/4x7qrender", "document.querySelectorAll('canvas').length === 2 && document.body.innerText.includes('Slowest') && document.body.innerText.includes('brick.png')"},
-	{"peer", "#/peer/nas", "document.querySelector('canvas') && document.querySelector('[aria-label=\"Runs there\"] li')"},
+	{"peer", "#/peer/nas", "document.querySelector('canvas') && document.querySelector('[aria-label=\"Runs there\"] li') && document.querySelectorAll('.checks > li').length === 5"},
 	{"story", "#/story", "document.querySelectorAll('ul.story li').length >= 5"},
 	{"run", "#/run", "document.querySelector('textarea') && document.body.innerText.includes('good for a week')"},
 }

@@ -250,7 +250,7 @@ func TestThePageShowsEachViewInBothSchemesOnWideAndNarrowScreens(t *testing.T) {
 		{"cluster", "#/", "All 3 peers", "document.querySelectorAll('svg.cluster a').length === 3 && document.querySelectorAll('svg.cluster line.direct').length === 3 && [...document.querySelectorAll('svg.cluster text.sub')].filter((t) => t.textContent.match(/^\\d+ % busy/)).length === 3 && document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"jobs", "#/jobs", "1 failed", "document.querySelectorAll('ul.jobs > li').length === 3"},
 		{"job", "#/job/" + id, "26 of 30 done. 4 failed", "document.querySelectorAll('canvas').length === 2 && document.querySelector('[aria-label=\"What failed\"]')?.innerText.match(/exit 3[^]*no such texture/) && document.body.innerText.includes('Slowest')"},
-		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors') && document.querySelector('[aria-label^=\"Its machine\"] p').innerText.match(/\\d % busy.*in use, load average/) && document.querySelector('[aria-label=\"Runs there\"] li')?.innerText.match(/service.*\\s.*task/)"},
+		{"peer", "#/peer/" + net.ID(1), "It takes tasks", "document.body.innerText.includes('processors') && document.querySelector('[aria-label^=\"Its machine\"] p').innerText.match(/\\d % busy.*in use, load average/) && document.querySelector('[aria-label=\"Runs there\"] li')?.innerText.match(/service.*\\s.*task/) && document.querySelector('[aria-label=\"Is it well?\"] summary')?.innerText.match(/as it should be/)"},
 		{"story", "#/story", "", "['was elected', 'was admitted', 'render: failed'].every((s) => document.querySelector('ul.story').innerText.includes(s))"},
 		{"run", "#/run", "would", "document.querySelector('textarea')"},
 	}
@@ -419,6 +419,10 @@ func TestAKillIsSeenOnThePageWhileItIsLookedAt(t *testing.T) {
 	b.sees("that its link is gone", links(1, 1))
 	b.accessible("a peer that is away")
 	b.picture("killed")
+	b.at("#/peer/" + net.ID(3))
+	b.sees("what it can say of one that is away", "document.querySelector('[aria-label=\"Is it well?\"] li .bad') && document.querySelector('.checks').innerText.match(/it cannot be reached/)")
+	b.accessible("a peer that is away, looked at")
+	b.at("#/")
 	if err := net.Restart(timed(t), 3); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ export function Peer({ id, text }) {
       <section aria-label="Promised to tasks"><h2>Promised to tasks</h2><${Meter} name="processors" used=${p.cpus_running} queued=${p.cpus_queued} all=${p.cpus} of=${w.num} /><${Meter} name="memory" used=${p.memory_used} all=${p.memory} of=${w.size} /><${Meter} name="disk" used=${p.disk_used} all=${p.disk} of=${w.size} />
         ${Object.entries(p.offers || {}).map(([k, n]) => html`<${Meter} key=${k} name=${k} used=${p.offers_used?.[k] || 0} all=${n} of=${w.num} />`)}</section>
       <${Hour} peer=${p} text=${text} />
+      <${Well} peer=${p} />
       <section aria-label="Runs there"><h2>Runs there</h2>${p.tasks ? html`<ul class="jobs">${jobs.jobs.filter((j) => j.tasks?.running || j.tasks?.saving).slice(0, mostJobs).map((j) => html`<${Here} key=${j.id} job=${j} peer=${p.id} />`)}</ul>` : html`<p class="dim">Nothing.</p>`}</section>
       <section aria-label="About it"><h2>About it</h2><${Table} label="About it" rows=${[["id", p.id], ["link", p.path + (p.rtt ? ", " + w.rtt(p.rtt) : "")], ["runs on", [p.os, p.arch].filter(Boolean).join("/")], ["version", p.version], ["roles", (p.roles || []).join(", ")], ["labels", Object.entries(p.labels || {}).map(([k, v]) => `${k}=${v}`).join(" ")], ["holds", (p.holds || []).join(" ")], ["addresses", (p.addrs || []).join(" ")], ["why", p.availability_reason]].filter(([, v]) => v).map(([id, v]) => ({ id, v }))}
         columns=${[["", (r) => html`<span class="dim">${r.id}</span>`], ["", (r) => html`<span class="mono">${r.v}</span>`, "wide"]]} /></section></div>`;
@@ -37,6 +38,18 @@ function Hour({ peer, text }) {
     ${text ? html`<${Table} label="Its machine, an hour" rows=${known.filter((l) => l.id % 10 === 9)} columns=${[["Until", (l) => w.clock(new Date(+l.at + v.step * 1000))], ["Busy", (l) => (l.cpu != null ? w.percent(l.cpu) : "not told"), "n"], ["In use", (l) => (l.memory != null ? w.size(l.memory) : "not told"), "n"], ["Load average", (l) => (l.average != null ? w.num(l.average) : "not told"), "n"]]} />`
       : known.some((l) => l.cpu != null || l.memory != null) && html`<${Past} all=${all} label=${`Processors over an hour${most ? `, at most ${w.percent(most.cpu)} busy at ${w.clock(most.at)}` : ""}`} />
         <div class="row sub"><span>${w.clock(all[0].at)}</span><span>processors (filled), memory (line)</span><span>${w.clock(v.as_of)}</span></div>`}</section>`;
+}
+
+// Well is what the peer finds when it looks at itself, worst first. It writes a little to its disk
+// for that, so that it is asked rarely.
+const marks = { fail: ["✗", "bad", "does not work"], warn: ["!", "warn", "could be better"], ok: ["✓", "ok", "as it should be"], untried: ["–", "dim", "not tried"] };
+function Well({ peer }) {
+  const { value: v, error } = useAsked(`/v1/peers/${peer.id}/doctor`, "", 300);
+  const of = (...results) => results.flatMap((r) => (v?.findings || []).filter((f) => f.result === r));
+  const list = (some) => html`<ul class="checks">${some.map((f, i) => html`<li key=${i}><b class=${marks[f.result][1]} role="img" aria-label=${marks[f.result][2]}>${marks[f.result][0]}</b><span>${f.text}${f.do && html`<div class="sub">${f.do}</div>`}</span></li>`)}</ul>`;
+  const wrong = of("fail", "warn"), rest = of("untried", "ok");
+  return html`<section aria-label="Is it well?"><h2>Is it well?${v && html`<span>${w.clock(v.as_of)}</span>`}</h2>
+    ${v ? html`${list(wrong)}${rest.length > 0 && html`<details><summary>${[[of("ok").length, "as it should be"], [of("untried").length, "not tried"]].filter(([n]) => n).map(([n, as]) => `${w.many(n, "check")} ${as}`).join(", ")}</summary>${list(rest)}</details>`}` : html`<p class="dim">${error ? error.message : "It is being looked at: that takes seconds."}</p>`}</section>`;
 }
 
 const mostJobs = 20, mostTasks = 8;
