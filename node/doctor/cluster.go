@@ -66,20 +66,30 @@ func (l *list) elections(n int) {
 	case n > oftenElected:
 		l.warn("elections", do, "%d coordinators were elected in the last hour", n)
 	default:
-		l.ok("elections", "%s in the last hour", many(n, "election"))
+		l.ok("elections", "it saw %s in the last hour", many(n, "election"))
 	}
 }
 
 func (l *list) versions(v Versions) {
 	other := map[string][]string{}
+	var untold []string
 	for name, version := range v.Others {
-		if version != v.Own && version != "" {
+		switch version {
+		case v.Own:
+		case "":
+			untold = append(untold, name)
+		default:
 			other[version] = append(other[version], name)
 		}
 	}
-	if len(other) == 0 {
+	switch {
+	case len(other) > 0:
+	case len(v.Others) == 0:
+		l.ok("versions", "it runs version %s, and no other peer is here", v.Own)
+	case len(untold) > 0:
+		l.ok("versions", "all run version %s, as far as is known: %s did not tell yet", v.Own, few(untold))
+	default:
 		l.ok("versions", "all run version %s", v.Own)
-		return
 	}
 	for _, version := range slices.Sorted(maps.Keys(other)) {
 		l.warn("versions", "install the newer version where the older one is, one machine at a time", "version %s runs on %s, and %s here", version, few(other[version]), v.Own)

@@ -104,7 +104,9 @@ var cases = []struct {
 	{"cgroup", api.FindingOK, Facts{Cgroup: Is(Cgroup{Made: true})}, "cgroups of their own"},
 	{"cgroup", api.FindingWarn, Facts{Cgroup: Is(Cgroup{Why: "it is not its own"})}, "no cgroups (it is not its own): what they are limited to is a promise: Delegate=yes"},
 
-	{"versions", api.FindingOK, Facts{Versions: Is(Versions{Own: "1", Others: map[string]string{"a": "1", "b": ""}})}, "all run version 1"},
+	{"versions", api.FindingOK, Facts{Versions: Is(Versions{Own: "1", Others: map[string]string{"a": "1"}})}, "all run version 1"},
+	{"versions", api.FindingOK, Facts{Versions: Is(Versions{Own: "1", Others: map[string]string{"a": "1", "b": ""}})}, "as far as is known: b did not tell yet"},
+	{"versions", api.FindingOK, Facts{Versions: Is(Versions{Own: "1"})}, "no other peer is here"},
 	{"versions", api.FindingWarn, Facts{Versions: Is(Versions{Own: "2", Others: map[string]string{"a": "1", "b": "1", "c": "2"}})}, "version 1 runs on a, b, and 2 here"},
 
 	{"names", api.FindingOK, Facts{Names: Is([]string(nil))}, "no other peer has its name"},
