@@ -20,7 +20,7 @@ import (
 // without it. It changes nothing there, but for a file that it writes to try the disk and removes.
 // Root may look for the one who would run it.
 func Stopped(dir, version string) api.Checkup {
-	const why = "no peer runs that could say"
+	const why = "no peer answers that could say"
 	f := doctor.Facts{
 		Dir: dir, Running: doctor.Is(false), Faults: faults(dir), Folder: folder(dir),
 		TCP: doctor.NotTried[doctor.Reach](why), UDP: doctor.NotTried[doctor.Reach](why), NAT: doctor.NotTried[doctor.NAT](why), Links: doctor.NotTried[doctor.Links](why),

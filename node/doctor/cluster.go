@@ -31,7 +31,11 @@ func (l *list) voters(v Voters) {
 	case v.Seats > 1 && v.Seats%2 == 0:
 		l.warn("voters", "let one more machine decide: `peer ticket` for a new one, `peer roles` for one that is here", "%d peers decide, of which %d have to be up: one fewer would bear as much", v.Seats, v.Seats/2+1)
 	case v.Seats == 1 && v.May > 1:
-		l.warn("voters", "if that lasts: let a third machine decide (`peer ticket`)", "only %s decides: all decisions are on its disk alone", v.Coordinator)
+		do := "let a third machine decide: `peer ticket`"
+		if v.May > 2 {
+			do = "wait until others have caught up; if that lasts, `peer doctor --all` may say why"
+		}
+		l.warn("voters", do, "only %s decides: all decisions are on its disk alone", v.Coordinator)
 	}
 	if len(*l) == n {
 		if v.Seats == 1 {

@@ -128,6 +128,8 @@ func span(d time.Duration) string {
 	switch {
 	case d < 0:
 		return span(-d)
+	case d < 100*time.Microsecond:
+		return "100µs" // at most: nothing takes no time
 	case d < 10*time.Millisecond:
 		return d.Round(100 * time.Microsecond).String()
 	case d < time.Second:

@@ -35,7 +35,8 @@ var cases = []struct {
 	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 1})}, "nas alone decides"},
 	{"voters", api.FindingFail, Facts{Voters: Is(Voters{Seats: 3, Waiting: "pi or mini"})}, "nobody decides: waiting for pi or mini"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 4})}, "4 peers decide, of which 3 have to be up"},
-	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 2})}, "only nas decides"},
+	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 2})}, "only nas decides: all decisions are on its disk alone: let a third machine decide"},
+	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 3})}, "wait until others have caught up"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Missing: []string{"pi"}})}, "of 3 peers who decide these do not answer: pi"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Frozen: "3 of 5 vanished"})}, "3 of 5 vanished: `peer thaw`"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Away: map[string]Absent{"pi": {Since: 80 * time.Hour}}})}, "pi has not been here for 3 days"},
@@ -78,6 +79,7 @@ var cases = []struct {
 	{"clock", api.FindingFail, Facts{Clock: Is([]Skew{{"a", -time.Hour, 0}, {"b", -time.Hour, 0}, {"c", 0, 0}})}, "1 hour ahead of that of a, b"},
 
 	{"sync", api.FindingOK, Facts{Sync: Is(Sync{P50: time.Millisecond, P99: 9 * time.Millisecond, Tries: 50, Votes: true})}, "within 1ms, and 99 % within 9ms"},
+	{"sync", api.FindingOK, Facts{Sync: Is(Sync{P50: time.Microsecond, P99: 0, Tries: 50})}, "within 100µs, and 99 % within 100µs"},
 	{"sync", api.FindingOK, Facts{Sync: Is(Sync{P50: 60 * time.Millisecond, P99: time.Second})}, "60ms"},
 	{"sync", api.FindingWarn, Facts{Sync: Is(Sync{P50: 60 * time.Millisecond, P99: 90 * time.Millisecond, Votes: true})}, "this peer should not vote: have another machine vote"},
 	{"sync", api.FindingWarn, Facts{Sync: Is(Sync{P50: time.Millisecond, P99: time.Second, Votes: true})}, "this peer should not vote"},

@@ -110,7 +110,7 @@ func (c *Client) unreachable(err error) error {
 	}
 	if errors.As(err, &op) && op.Op == "dial" {
 		if errors.Is(err, fs.ErrPermission) {
-			return api.Errorf(api.Refused, "the peer at %s belongs to another user: %v", c.socket, op.Err)
+			return api.Errorf(api.Refused, "the peer at %s belongs to another user: %v; type this as that user", c.socket, op.Err)
 		}
 		return api.Errorf(api.NoCoordinator, "no peer answers at %s; start one with `peer up`", c.socket)
 	}
