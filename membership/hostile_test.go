@@ -421,6 +421,20 @@ func TestAProbeForAnotherOpensNoStreamsToAnybodyElse(t *testing.T) {
 	})
 }
 
+func TestWhoAsksAfterAPeerThatHasJustLeftIsNoLiar(t *testing.T) {
+	amongLiars(t, 2, func(t *testing.T, f *cluster, l liar) {
+		f.admit("left", false)
+		l.says("p0", message(indirectMsg, map[string]any{"SeqNo": 1, "Node": "left", "SourceNode": "liar"}))
+		if n := f.peers["p0"].Liars()["liar"]; n != 0 {
+			t.Errorf("%d were held against it", n)
+		}
+		l.says("p0", message(pingMsg, map[string]any{"SeqNo": 2, "Node": "left", "SourceNode": "liar"}))
+		if n := f.peers["p0"].Liars()["liar"]; n != 1 {
+			t.Errorf("%d were held against it, of one that no peer sends", n)
+		}
+	})
+}
+
 func TestAFloodFromOneNeighbourKeepsNobodyElseWaiting(t *testing.T) {
 	amongLiars(t, 3, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)

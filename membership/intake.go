@@ -106,8 +106,13 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 		var p pingBody
 		// The answer goes to the source, and the question on to the node: both name a peer, and get
 		// a stream.
-		if decodeBody(body, &p) == nil && p.SourceNode == from && in.m.cfg.Admitted(p.Node) || p.Node == in.self && p.SourceNode == from {
-			return msg
+		if decodeBody(body, &p) == nil && p.SourceNode == from {
+			if p.Node == in.self || in.m.cfg.Admitted(p.Node) {
+				return msg
+			}
+			if msg[0] == indirectMsg {
+				return nil // who asks may not have heard yet that this peer has left
+			}
 		}
 	case userMsg:
 		if in.hint(from, body) {
