@@ -41,7 +41,9 @@ func (b *book) update(c *Update, w *Warrants) Result {
 	}
 	if !changed {
 		j.adopt(&spec)
-		return j.wants(nil)
+		r := j.wants(nil)
+		r.Signed = true
+		return r
 	}
 	if !j.Lasts() {
 		j.starts.Since = b.head.stamp

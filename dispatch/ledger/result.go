@@ -25,6 +25,9 @@ type Result struct {
 	// Retire, Grow. Of its slots it has those that leave now, were retired, or added for one peer.
 	// It follows from the rest, and is no part of what replicas compare.
 	Now *Outline `cbor:"-"`
+	// Signed tells of an Update that the job is as it was, and only its order is another one. It
+	// is no part of it.
+	Signed bool `cbor:"-"`
 	// Member is who is a member, after a command that changed that. It is no part of it either.
 	Member *Member `cbor:"-"`
 }

@@ -101,6 +101,8 @@ func (v *Events) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	switch {
 	case c.Found != nil:
 		ev.peer, ev.state = c.Found.Founder.Peer, "founded"
+	case c.Admit != nil && c.Admit.Ticket == "" && c.Act != nil: // the word of somebody who gave a member roles
+		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "roles", rolesText(c.Admit.Entry.Roles)
 	case c.Admit != nil:
 		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", c.Admit.Entry.Name
 	case c.Remove != nil:

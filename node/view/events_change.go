@@ -16,7 +16,9 @@ func (v *Events) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result
 		return nil
 	case c.Update != nil:
 		ev.job, ev.state = c.Update.Job.ID, "updated"
-		if r.Version > 0 {
+		if r.Signed {
+			ev.state = "signed"
+		} else if r.Version > 0 {
 			ev.note = fmt.Sprintf("version %d", r.Version)
 		}
 	case c.Rollout != nil:

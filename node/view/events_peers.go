@@ -6,7 +6,17 @@ import (
 	"strings"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/p2p/admission"
 )
+
+// rolesText are roles as people type them.
+func rolesText(roles []admission.Role) string {
+	words := make([]string, len(roles))
+	for i, r := range roles {
+		words[i] = string(r)
+	}
+	return strings.Join(words, " ")
+}
 
 // decidedOf is what people decided about a peer, as an event.
 func decidedOf(e ledger.Entry, c *ledger.Command) event {

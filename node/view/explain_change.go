@@ -94,6 +94,8 @@ func (t *explainer) tellChange(e *event) {
 		}
 	case "released":
 		f.Text = e.note
+	case "signed":
+		f.Text = "signed anew, to go on starting tasks"
 	case "grown", "retired", "renewed", "updating", "paused", "rolling-back", "rolled-back", "rollback-paused":
 	case "completed":
 		f.Text = "update complete: " + e.note

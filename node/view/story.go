@@ -25,11 +25,11 @@ type teller struct {
 var told = map[string]map[string]string{
 	kindCoordinator: {"elected": "was elected coordinator"},
 	kindPeer: {
-		"founded": "founded the cluster", "admitted": "was admitted", "removed": "was removed", "left": "left", "labelled": "was labelled",
+		"founded": "founded the cluster", "admitted": "was admitted", "removed": "was removed", "left": "left", "labelled": "was labelled", "roles": "was given roles",
 		"activated": "takes tasks", "paused": "takes no new tasks", "drained": "is drained",
 	},
 	kindJob: {
-		"updated": "was updated", string(ledger.Paused): "its update is paused", string(ledger.RollingBack): "its update is turned back",
+		"updated": "was updated", "signed": "was signed anew", string(ledger.Paused): "its update is paused", string(ledger.RollingBack): "its update is turned back",
 		string(ledger.RolledBack): "its update was turned back", string(ledger.RollbackPaused): "its rollback is paused",
 		string(ledger.Completed): "its update is complete", "grown": "has more tasks", "skipped": "skipped a run",
 	},

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/act"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/story"
+	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -56,6 +58,37 @@ func TestAStoryTellsElectionsPeersAndWhatWasGivenUpAndNoTasks(t *testing.T) {
 	evs, _ := s.Story(t.Context(), time.Time{}, 100)
 	if e := evs.Story[0]; !e.Time.Equal(at) || e.State != "dead" {
 		t.Errorf("a death has the time of asking: %+v", e)
+	}
+}
+
+func TestAStoryTellsRolesAndANewOrderAsWhatTheyAre(t *testing.T) {
+	s := telling(t)
+	a := s.newAuthor()
+	s.write(ledger.Command{
+		Admit: &ledger.Admit{Entry: admission.Entry{Cluster: "c", Peer: a.id, Roles: []admission.Role{admission.Worker, admission.Read}}},
+		Act:   &act.Act{By: s.self, At: now(), Until: now() + act.Lasts, N: 1, Sig: []byte("sig")},
+	})
+	j := noopJob("job", 1, 0)
+	j.ID, j.Submitter = someJob, s.self
+	unsigned := func([]byte) ([]byte, error) { return []byte("sig"), nil }
+	order := func(at int64, follows []byte) taskstate.Job {
+		spec := j
+		if err := taskstate.SignOrder(&spec, "memorymemorymemo", s.self, at, follows, unsigned); err != nil {
+			t.Fatal(err)
+		}
+		return spec
+	}
+	first := order(now(), nil)
+	s.write(ledger.Command{Submit: &ledger.Submit{Job: first}})
+	s.write(ledger.Command{Update: &ledger.Update{Job: order(first.Order.At+1, first.Order.Digest())}})
+	got := s.texts()
+	for _, want := range []string{a.id + " was given roles (worker read)", "job: was signed anew"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if slices.Contains(got, "job: was updated") {
+		t.Errorf("an order that is renewed changes nothing: %q", got)
 	}
 }
 
