@@ -71,5 +71,5 @@ func warnPublic(w io.Writer, job *taskstate.Job) {
 	if len(names) > 1 {
 		which, it = "the variables "+strings.Join(names, ", ")+" are", "they are"
 	}
-	fmt.Fprintf(w, "warning: %s public: every member of the cluster can read the environment of a job; if %s secret, use secrets: in the job file or --secret %s=@FILE\n", which, it, names[0])
+	fmt.Fprintf(w, "warning: %s public: peers that vote, may read, or run a task of a job see its environment; if %s secret, use secrets: in the job file or --secret %s=@FILE\n", which, it, names[0])
 }
