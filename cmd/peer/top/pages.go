@@ -32,7 +32,7 @@ var help = []string{
 	"", "  ↑ ↓ k j, PgUp PgDn, g G   choose a row, or scroll", "  Enter                     open a job or a peer", "  l                         the end of a job's output",
 	"  c                         cancel a job; asks first", "  d                         drain a peer, or end that; asks first", "  a                         have a peer take tasks again",
 	"  /                         find by name; esc shows all again", "  q, Esc                    back; q leaves at last",
-	"", "  ● runs  ○ waits  ✓ complete  ✗ failed, or away  ★ coordinator", "  USE is what tasks that run were promised, since this was opened",
+	"", "  ● runs  ○ waits  ✓ complete  ✗ failed, or away  ★ coordinator", "  CPU is what tasks that run were promised; BUSY is the machine, with", "  all that runs there, and how busy it was since this was opened",
 }
 
 // jobLines is a job: what became of its tasks, those that failed, and the slowest.
@@ -42,7 +42,7 @@ func (m *Model) jobLines(room int) []string {
 		return []string{"", " this job is not kept any more"}
 	}
 	j := r.job
-	out := []string{"", " " + m.glyph(j) + " " + m.paint(bold, clean(j.Name)) + "  " + m.paint(dim, j.ID) + "  " + j.State}
+	out := []string{"", " " + m.glyph(j) + " " + m.paint(bold, clean(j.Name)) + "  " + m.paint(dim, j.ID) + "  " + said(j.State, "cancelled")}
 	n, done := total(j), ended(j)
 	if n > 0 && !j.Over() {
 		out = append(out, "   "+m.paint(running, bar(share(float64(done), float64(n)), max(8, m.Width-30), "━", "╌"))+fmt.Sprintf("  %d/%d", done, n))
@@ -50,7 +50,7 @@ func (m *Model) jobLines(room int) []string {
 	var counts []string
 	for _, s := range []string{"pending", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
 		if k := j.Tasks[s]; k > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", k, s))
+			counts = append(counts, fmt.Sprintf("%d %s", k, said(s, "stopped")))
 		}
 	}
 	out = append(out, "   "+strings.Join(counts, " · "))
@@ -70,7 +70,7 @@ func (m *Model) jobLines(room int) []string {
 			out = append(out, m.paint(dim, "   … see `peer tasks "+j.ID+"`"))
 			break
 		}
-		state := t.State
+		state := said(t.State, "stopped")
 		if slices.Contains([]string{"failed", "rejected", "orphaned"}, state) {
 			state = m.paint(trouble, state)
 		}
@@ -85,6 +85,14 @@ func (m *Model) jobLines(room int) []string {
 		out = append(out, taskRow(fmt.Sprintf("   %d.%d", t.Slot, t.Attempt), state, clean(t.PeerName), took, clean(note)))
 	}
 	return out
+}
+
+// said is a state as people read it: "shutdown" is a word of programs.
+func said(state, shutdown string) string {
+	if state == "shutdown" {
+		return shutdown
+	}
+	return state
 }
 
 func taskRow(task, state, peer, took, note string) string {

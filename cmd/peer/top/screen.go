@@ -229,7 +229,7 @@ func (m *Model) jobLine(r row) string {
 	}
 	switch {
 	case j.Over():
-		return m.jobRow(name, j.State, m.paint(dim, span(m.at.Sub(*j.Ended))+" ago"), bad)
+		return m.jobRow(name, said(j.State, "cancelled"), m.paint(dim, span(m.at.Sub(*j.Ended))+" ago"), bad)
 	case j.Waiting != "" && j.Tasks["running"] == 0:
 		return cell(name, 20) + " " + m.paint(waiting, clean(j.Waiting))
 	case j.Schedule != nil:

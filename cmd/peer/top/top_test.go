@@ -91,6 +91,22 @@ func TestTheScreensAreAsTheyWere(t *testing.T) {
 	}
 }
 
+func TestAStoppedJobAndItsTasksAreCalledAsTheOtherCommandsCallThem(t *testing.T) {
+	m := &Model{Width: 80, Height: 24}
+	s := flock(noon, 200)
+	s.Jobs[3].State, s.Jobs[3].Tasks = "shutdown", map[string]int{"complete": 2, "shutdown": 3}
+	m.Seen(s)
+	m.keys(t, "G")
+	if got := strings.Join(m.Lines(), "\n"); !strings.Contains(got, "cancelled") || strings.Contains(got, "shutdown") {
+		t.Error(got)
+	}
+	m.keys(t, "enter")
+	m.Seen(Seen{Tasks: &TasksOf{Job: "old11", Tasks: []api.Task{{Slot: 1, Attempt: 1, State: "shutdown", PeerName: "nas"}}}})
+	if got := strings.Join(m.Lines(), "\n"); !strings.Contains(got, "old11  cancelled") || !strings.Contains(got, "2 complete · 3 stopped") || strings.Contains(got, "shutdown") {
+		t.Error(got)
+	}
+}
+
 func TestEveryScreenHasTheSizeOfItsTerminalWhateverIsTyped(t *testing.T) {
 	keys := []string{"up", "down", "enter", "l", "c", "d", "a", "y", "n", "/", "?", "esc", "q", "G", "g", "pgdown", "space", "w", "é", "backspace", "ctrl+x"}
 	rapid.Check(t, func(t *rapid.T) {

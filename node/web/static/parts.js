@@ -64,7 +64,7 @@ export function Table({ label, columns, rows }) {
     <tbody>${rows.map((r) => html`<tr key=${r.id || r.task}>${columns.map(([, f, c]) => html`<td class=${c || ""}>${f(r)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-export const State = ({ s }) => html`<span class=${({ ok: "ok", run: "run", bad: "bad" })[w.kind(s)] || "dim"}>${w.mark(s)} ${s}</span>`;
+export const State = ({ s, of = w.taskState }) => html`<span class=${({ ok: "ok", run: "run", bad: "bad" })[w.kind(s)] || "dim"}>${w.mark(s)} ${of(s)}</span>`;
 
 export function Legend() {
   return html`<div class="legend" aria-hidden="true">${w.order.map((k) => html`<span><i style=${{ background: `var(--${k})` }} />${w.names[k]}</span>`)}</div>`;

@@ -48,8 +48,12 @@ export function progress(job) {
   return `${num(n.ok)} of ${num(all)}` + (n.bad ? ` · ${num(n.bad)} failed` : "");
 }
 
+// jobState and taskState are what people call a state: "shutdown" is a word of programs.
+export const jobState = (s) => (s === "shutdown" ? "cancelled" : s);
+export const taskState = (s) => (s === "shutdown" ? "stopped" : s);
+
 export function when(job, now) {
-  if (job.ended) return `${job.state} after ${span(since(job.submitted, new Date(job.ended)))} · ${ago(job.ended, now)}`;
+  if (job.ended) return `${jobState(job.state)} after ${span(since(job.submitted, new Date(job.ended)))} · ${ago(job.ended, now)}`;
   return `${job.state} · ${ago(job.submitted, now)}`;
 }
 
