@@ -221,8 +221,9 @@ func (s *seat) alone() []string {
 	if len(vs) != 1 || time.Since(s.since) < settled {
 		return nil
 	}
-	may := 0
+	may, admin := 0, false
 	for _, m := range s.who.Admitted() {
+		admin = admin || m.Entry.Peer == s.own.Self && m.Entry.Has(admission.Admin)
 		if m.Entry.Has(admission.Voter) && !m.Left {
 			may++
 		}
@@ -230,5 +231,5 @@ func (s *seat) alone() []string {
 	if may < 2 {
 		return nil
 	}
-	return []string{api.OneSeat(s.who.Called(vs[0]), may)}
+	return []string{api.OneSeat(s.who.Called(vs[0]), may, admin)}
 }

@@ -152,8 +152,9 @@ func availabilityWord(p api.Peer) string {
 
 // oneSeat warns while a single machine holds all decisions though others may.
 func oneSeat(ps api.Peers) string {
-	seats, may, who := 0, 0, ""
+	seats, may, who, admin := 0, 0, "", false
 	for _, p := range ps.Peers {
+		admin = admin || p.Self && slices.Contains(p.Roles, "admin")
 		if p.Voter {
 			seats, who = seats+1, p.Name
 		}
@@ -164,7 +165,7 @@ func oneSeat(ps api.Peers) string {
 	if ps.Coordinator == "" || seats != 1 || may < 2 {
 		return ""
 	}
-	return api.OneSeat(who, may)
+	return api.OneSeat(who, may, admin)
 }
 
 // staleNews is after how many seconds without news of a peer its age is worth a column.

@@ -88,12 +88,16 @@ type Draining struct {
 }
 
 // OneSeat is the warning that all decisions are on one machine's disk, though so many machines may
-// hold a seat in the ledger.
-func OneSeat(who string, may int) string {
+// hold a seat in the ledger. Only an admin is told what to type.
+func OneSeat(who string, may int, admin bool) string {
 	if may > 2 {
 		return fmt.Sprintf("only %s holds a seat: until others have caught up, all decisions are on its disk alone", who)
 	}
-	return fmt.Sprintf("only %s holds a seat: all decisions are on its disk alone. A third machine that may decide (`peer ticket`) makes it three seats", who)
+	how := "that an admin lets in to decide"
+	if admin {
+		how = "that may decide (`peer ticket`)"
+	}
+	return fmt.Sprintf("only %s holds a seat: all decisions are on its disk alone. A third machine %s makes it three seats", who, how)
 }
 
 // Links answers GET /v1/links: which peers are connected to which, each as the one at its From end
