@@ -76,8 +76,10 @@ func trustText(w io.Writer, t api.Trust, carry func(string) string) {
 		for i, r := range t.Rules {
 			var from, held []string
 			for _, f := range r.From {
-				if name := names[f]; name != "" {
+				if name, here := names[f]; name != "" {
 					f += " (" + name + ")"
+				} else if !here && strings.HasPrefix(f, policy.Key) {
+					f += " (no member that may submit)"
 				}
 				from = append(from, f)
 			}

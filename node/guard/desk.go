@@ -86,8 +86,12 @@ func (d *Desk) TryTrust(_ context.Context, t api.TrustTry) (api.TrustTried, erro
 	c.Roles = d.Owner.Roles(c.By)
 	held, why := policy.Decide(d.Owner.Now(), c, d.Guard.Has(c.By))
 	out := api.TrustTried{Allowed: !why.No() || why.Full, Rule: why.Rule, Reason: why.Text, AsOf: time.Now().UTC()}
-	if !why.No() {
-		out.Held = heldText(held)
+	if why.No() {
+		return out, nil
+	}
+	out.Held = heldText(held)
+	if text := noUser(held.As); text != "" {
+		out.Allowed, out.Reason, out.Held = false, text, nil
 	}
 	return out, nil
 }

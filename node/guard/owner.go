@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/cron"
@@ -132,7 +133,24 @@ func (o *Owner) Warnings() (out []string) {
 	if w := o.Warning(); w != "" {
 		out = append(out, w)
 	}
+	for i, r := range o.Now().Rules {
+		if why := noUser(r.As); why != "" {
+			out = append(out, fmt.Sprintf("rule %d of this machine's policy (line %d) lets nothing run: %s; mend it with `peer trust edit`", i+1, r.Line, why))
+		}
+	}
 	return append(out, o.Undecided()...)
+}
+
+// noUser says that a machine has no user of the name that tasks are to run as.
+func noUser(as string) string {
+	name, named := strings.CutPrefix(as, taskstate.AsUser)
+	if !named {
+		return ""
+	}
+	if _, err := user.Lookup(name); err != nil {
+		return fmt.Sprintf("tasks are to run as %s: %v", name, err)
+	}
+	return ""
 }
 
 // Undecided is what a policy that can be read leaves open.

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/guard"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/trust/policy"
 )
 
@@ -40,6 +42,24 @@ func TestTheFirstPolicyOfAMachineFollowsFromHowItCameIntoItsCluster(t *testing.T
 		if again, err := o.Settle(true, c.roles); again != "" || err != nil {
 			t.Errorf("%s: at the next start it says %q, %v", name, again, err)
 		}
+	}
+}
+
+func TestARuleForAUserThatTheMachineHasNotIsToldAndLetsNothingRun(t *testing.T) {
+	b := newBench(t, "rules:\n- {from: [self], run: any}\n")
+	path := filepath.Join(t.TempDir(), policy.FileName)
+	if err := os.WriteFile(path, []byte("rules:\n- {from: [self], run: any, as: \"user:nobody-of-this-name\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := guard.NewOwner(guard.OwnerConfig{Path: path, Changed: func() {}, Roles: func(string) []admission.Role { return nil }})
+	o.Hold([]string{taskstate.RequireUser}, nil)
+	if w := strings.Join(o.Warnings(), "\n"); !strings.Contains(w, "rule 1 of this machine's policy (line 2) lets nothing run: tasks are to run as nobody-of-this-name") {
+		t.Errorf("it warns %q", w)
+	}
+	d := guard.Desk{Owner: o, Guard: b.Guard}
+	got, err := d.TryTrust(t.Context(), api.TrustTry{Job: *task(mine, 1).Job})
+	if err != nil || got.Allowed || got.Rule != 1 || !strings.Contains(got.Reason, "nobody-of-this-name") || got.Held != nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
