@@ -140,9 +140,19 @@ func TestAReleaseIsTheSameToTheBitWhereverItIsMade(t *testing.T) {
 	})
 	t.Run("go install makes the program of the proxy", func(t *testing.T) { installs(t, first) })
 	t.Run("the script installs what has the right sum, and nothing else", func(t *testing.T) {
+		script := func(args ...string) (string, error) {
+			out, err := exec.Command(filepath.Join(first, "install.sh"), args...).CombinedOutput()
+			return string(out), err
+		}
 		to := t.TempDir()
-		out, err := exec.Command(filepath.Join(first, "install.sh"), "--to", to).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "peer 0.2.0 (go") {
+		for _, args := range [][]string{{"--to", to}, {"--to", to, "--from", "file://" + first, "--version", "0.2.0"}} {
+			out, err := script(args...)
+			if err != nil || !strings.Contains(out, "peer 0.2.0 (go") {
+				t.Errorf("%q: %v: %s", args, err, out)
+			}
+		}
+		to = filepath.Join(t.TempDir(), "bin")
+		if out, err := script("--to", to, "--version", "0.1.0"); err == nil || !strings.Contains(out, "cannot get") {
 			t.Errorf("%v: %s", err, out)
 		}
 		archive, _ := filepath.Glob(filepath.Join(first, "*.tar.gz"))
@@ -150,9 +160,8 @@ func TestAReleaseIsTheSameToTheBitWhereverItIsMade(t *testing.T) {
 		if err := os.WriteFile(archive[0], []byte(text[:len(text)-1]+"x"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		to = filepath.Join(t.TempDir(), "bin")
-		out, err = exec.Command(filepath.Join(first, "install.sh"), "--to", to).CombinedOutput()
-		if _, there := os.Stat(to); err == nil || there == nil || !strings.Contains(string(out), "nothing was installed") {
+		out, err := script("--to", to)
+		if _, there := os.Stat(to); err == nil || there == nil || !strings.Contains(out, "nothing was installed") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

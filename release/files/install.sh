@@ -2,7 +2,8 @@
 # Installs peer @VERSION@ for one user, without root: checks the archive's SHA-256, and then copies the program.
 #
 #   ./install.sh                  from the release folder it is in
-#   ./install.sh --from URL       from that folder at a URL
+#   ./install.sh --from BASE      from that folder elsewhere: a path, file://…, https://…
+#   ./install.sh --version V      that version, if the folder has several
 #   ./install.sh --to DIR         into DIR instead of ~/.local/bin
 set -eu
 version=@VERSION@ from=$(dirname "$0") to=$HOME/.local/bin
@@ -12,8 +13,9 @@ die() { echo "install.sh: $*" >&2; exit 1; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --from) from=${2:?} && shift 2 ;;
+    --version) version=${2:?} && shift 2 ;;
     --to) to=${2:?} && shift 2 ;;
-    *) die "unknown word $1; there are --from and --to" ;;
+    *) die "unknown word $1; there are --from, --version and --to" ;;
   esac
 done
 
@@ -34,7 +36,7 @@ trap 'rm -rf "$tmp"' EXIT
 for file in SHA256SUMS "$name.tar.gz"; do
   case $from in
     http://* | https://*) curl --fail --silent --show-error --location -o "$tmp/$file" "$from/$file" || die "cannot get $from/$file" ;;
-    *) cp "$from/$file" "$tmp/$file" ;;
+    *) cp "${from#file://}/$file" "$tmp/$file" || die "cannot get $from/$file" ;;
   esac
 done
 
