@@ -190,3 +190,26 @@ func TestTheIndexOfDecisionsNamesEachByItsNumberInOrder(t *testing.T) {
 		next++
 	}
 }
+
+// A version is cut in several files at once: none is forgotten.
+func TestEveryFileThatSaysTheVersionSaysTheSame(t *testing.T) {
+	said := map[string]bool{}
+	for file, like := range map[string]string{
+		"cmd/peer/version.go":              `(?m)^const source = "([\d.]+)(?:-dev)?"`,
+		"README.md":                        `(?m)^## State of this version\n\n([\d.]+\d)(?:-dev)?\. `,
+		"CHANGELOG.md":                     `\n## (?:Unreleased: )?([\d.]+)`,
+		"clients/python/pyproject.toml":    `(?m)^version = "(.*)"`,
+		"clients/python/covey/__init__.py": `(?m)^__version__ = "(.*)"`,
+	} {
+		found := regexp.MustCompile(like).FindStringSubmatch(read(t, file))
+		if found == nil {
+			t.Errorf("%s says no version", file)
+			continue
+		}
+		said[found[1]] = true
+		t.Logf("%s: %s", file, found[1])
+	}
+	if len(said) != 1 {
+		t.Errorf("they differ: %v", said)
+	}
+}
