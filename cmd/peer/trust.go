@@ -152,14 +152,44 @@ its job allows; with on_revoke: finish in the file it goes on to its end. Rules 
 left as they are: an administrator's key is let in by role:admin, too.`,
 		Example: "  peer trust remove 12D3KooW…",
 		Args:    exactly(1, "the KEY that is to be let in no more; `peer trust list` has them"),
-		RunE: c.changeOf(func(text []byte, key string) ([]byte, string, error) {
-			out, had, err := policy.Remove(text, key)
-			if err == nil && !had {
-				err = api.Errorf(api.NotFound, "no rule names %s; roles are taken away with `peer roles`, and rules changed with `peer trust edit`", key)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var gone string
+			err := c.changeOf(func(text []byte, key string) ([]byte, string, error) {
+				out, had, err := policy.Remove(text, key)
+				if err == nil && !had {
+					err = api.Errorf(api.NotFound, "no rule names %s; roles are taken away with `peer roles`, and rules changed with `peer trust edit`", key)
+				}
+				gone = key
+				return out, "no rule names " + key + " any more", err
+			})(cmd, args)
+			if err != nil {
+				return err
 			}
-			return out, "no rule names " + key + " any more", err
-		}),
+			if t, err := c.client().Trust(cmd.Context()); err == nil {
+				if rule, by := stillIn(t, gone); rule > 0 {
+					fmt.Fprintln(c.Err, c.carry(fmt.Sprintf("warning: it is still let in, by rule %d, as %s: change that rule with `peer trust edit`, or its roles with `peer roles`", rule, by)))
+				}
+			}
+			return nil
+		},
 	}
+}
+
+// stillIn is the first rule, from 1, that lets in a key that no rule names, and by which word.
+func stillIn(t api.Trust, key string) (rule int, by string) {
+	for _, k := range t.Keys {
+		if k.Key != key {
+			continue
+		}
+		for i, r := range t.Rules {
+			for _, f := range r.From {
+				if role, ok := strings.CutPrefix(f, policy.Role); ok && slices.Contains(k.Roles, role) {
+					return i + 1, f
+				}
+			}
+		}
+	}
+	return 0, ""
 }
 
 // changeOf changes the policy's text for the key that is named.
