@@ -111,3 +111,9 @@ func SecuredBy(h *Host, id string) (s string) {
 	}
 	return s
 }
+
+// MirrorOf is where h asks for the mirror of a peer that is connected directly.
+func MirrorOf(h *Host, id string) (netip.AddrPort, bool) {
+	p, _ := peer.Decode(id)
+	return h.relays.mirrorOf(h.relays.directTo(p))
+}

@@ -44,7 +44,7 @@ func (h *Host) startMDNS() error {
 	if h.cfg.OnFound != nil {
 		n := neighbours{h.life.ctx, ifs, h.log, func(id string, addrs []string) {
 			if id != h.Self() {
-				h.lan.hear(id, h.cfg.Admitted(id))
+				h.lan.hear(id)
 				h.cfg.OnFound(h, id, addrs)
 			}
 		}}
@@ -73,8 +73,11 @@ type lan struct {
 	wrong string // why others do not hear of us
 
 	mu    sync.Mutex
-	heard map[string]bool // members that were
+	heard map[string]bool // peers that were, also such as are no members yet: each is told of once
 }
+
+// mostHeard bounds how many peers are noted: anybody on a network can tell of many.
+const mostHeard = 1024
 
 // LAN is what comes of mDNS: why there is none as was wished, why others do not hear of this peer,
 // and how many members it has heard of since its start.
@@ -87,20 +90,25 @@ type LAN struct {
 func (h *Host) LAN() LAN {
 	h.lan.mu.Lock()
 	defer h.lan.mu.Unlock()
-	return LAN{h.lan.off, h.lan.wrong, len(h.lan.heard)}
+	out := LAN{Off: h.lan.off, Wrong: h.lan.wrong}
+	for id := range h.lan.heard {
+		if h.cfg.Admitted(id) {
+			out.Heard++
+		}
+	}
+	return out
 }
 
-// hear notes a member: strangers are many, and anybody.
-func (l *lan) hear(id string, member bool) {
-	if !member {
-		return
-	}
+// hear notes a peer that was heard.
+func (l *lan) hear(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.heard == nil {
 		l.heard = map[string]bool{}
 	}
-	l.heard[id] = true
+	if len(l.heard) < mostHeard {
+		l.heard[id] = true
+	}
 }
 
 // Bridges are those of Addrs that belong to bridges and tunnels which only this machine sees.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
 	ma "github.com/multiformats/go-multiaddr"
@@ -223,12 +224,8 @@ func (r *relays) askMirrors(ask map[peer.ID][]byte) {
 		if c == nil {
 			continue
 		}
-		at, err := manet.ToNetAddr(c.RemoteMultiaddr()[:2])
-		if err != nil {
-			continue
-		}
-		to, err := netip.ParseAddrPort(at.String()) // one port for TCP and UDP
-		if err != nil {
+		to, ok := r.mirrorOf(c)
+		if !ok {
 			continue
 		}
 		for _, s := range m.conns {
@@ -238,6 +235,25 @@ func (r *relays) askMirrors(ask map[peer.ID][]byte) {
 			}
 		}
 	}
+}
+
+// mirrorOf is where the mirror of a peer is: at the address that was dialled, which has one port for
+// TCP and UDP, or, of a peer that dialled us, at the UDP address it tells of that machine.
+func (r *relays) mirrorOf(c network.Conn) (netip.AddrPort, bool) {
+	first := func(a ma.Multiaddr) (netip.AddrPort, bool) {
+		at, err := addrPort(a[:min(2, len(a))])
+		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), err == nil
+	}
+	seen, ok := first(c.RemoteMultiaddr())
+	if !ok || c.Stat().Direction == network.DirOutbound || isQUIC(c.RemoteMultiaddr()) {
+		return seen, ok
+	}
+	for _, a := range r.sw.Peerstore().Addrs(c.RemotePeer()) {
+		if to, ok := first(a); ok && isQUIC(a) && !isRelay(a) && to.Addr() == seen.Addr() {
+			return to, true
+		}
+	}
+	return seen, false
 }
 
 // outside is our UDP address as relays see it, if we know.

@@ -2,6 +2,7 @@ package p2p_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/coveyproject/covey/p2p"
@@ -46,4 +47,19 @@ func FuzzMirror(f *testing.F) {
 			t.Fatal(at)
 		}
 	})
+}
+
+func TestTheMirrorOfAPeerThatDialledIsWhereItListensNotWhereItDialledFrom(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	if err := connect(t, b, a.Self(), transportOf(a.Addrs(), false)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the connection at its other end", func() bool { direct, _ := a.Connected(b.Self()); return direct })
+	a.SetAddrs(b.Self(), b.Addrs())
+	if at, ok := p2p.MirrorOf(a, b.Self()); !ok || !slices.Contains(b.PortsUDP(), at.Port()) {
+		t.Errorf("%v, %v; it listens at %v", at, ok, b.Addrs())
+	}
+	if at, ok := p2p.MirrorOf(b, a.Self()); !ok || !slices.Contains(a.PortsUDP(), at.Port()) {
+		t.Errorf("of the one that was dialled: %v, %v; it listens at %v", at, ok, a.Addrs())
+	}
 }

@@ -71,11 +71,15 @@ func (r *relays) askReach() {
 		if err != nil {
 			r.log.Debug("asking to be dialled back", "peer", p, "err", err)
 		}
-		r.mu.Lock()
-		// Only a failed attempt is evidence that we cannot be reached.
-		r.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
-		r.mu.Unlock()
+		r.note(p, a)
 	}
+}
+
+// note keeps an answer. Only a failed attempt is evidence that we cannot be reached.
+func (r *relays) note(p peer.ID, a reachAnswer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
 }
 
 // Reach asks a peer that is connected directly to dial this one by TCP, at the address it sees it
@@ -86,6 +90,9 @@ func (h *Host) Reach(ctx context.Context, peerID string) (known, reached bool) {
 		return false, false
 	}
 	a, err := h.relays.reach(ctx, p)
+	if err == nil { // its mirror is asked next, if somebody wants to know of the NAT
+		h.relays.note(p, a)
+	}
 	return err == nil && a.Known, a.Reached
 }
 

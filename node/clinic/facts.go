@@ -22,9 +22,11 @@ func (c *Clinic) facts(ctx context.Context) doctor.Facts {
 	var probes sync.WaitGroup
 	probes.Go(func() { f.Sync = c.disk.probe(slices.Contains(c.cfg.Seats(), c.cfg.Self)) })
 	probes.Go(func() { f.Room = within(patience, func() doctor.Known[doctor.Room] { return room(c.cfg.Room) }) })
-	probes.Go(func() { f.TCP = c.reach(ctx, c.cfg.Net.Reach) })
+	probes.Go(func() {
+		f.TCP = c.reach(ctx, c.cfg.Net.Reach)
+		f.NAT = c.nat(ctx) // who was asked to dial has told how to ask it for this
+	})
 	probes.Go(func() { f.UDP = c.reachUDP(ctx) })
-	probes.Go(func() { f.NAT = c.nat(ctx) })
 	probes.Go(func() {
 		n := c.cfg.Net.LAN()
 		f.LAN = doctor.Is(doctor.LAN{Off: n.Off, Wrong: n.Wrong, Heard: n.Heard, Addrs: c.cfg.Net.Addrs(), Virtual: c.cfg.Net.Bridges()})
