@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
@@ -50,6 +51,32 @@ func TestAChainBeginsAtTheSameEntryForEverybody(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhatIsNoPartOfAResultIsNoPartOfTheChainEither(t *testing.T) {
+	none := ledger.ChainOver(ledger.Result{})
+	if ledger.ChainOver(ledger.Result{Version: 1}) == none {
+		t.Fatal("what is a part of it does not count")
+	}
+	kind := reflect.TypeFor[ledger.Result]()
+	for i := range kind.NumField() {
+		field := kind.Field(i)
+		if field.Tag.Get("cbor") != "-" {
+			continue
+		}
+		var r ledger.Result
+		switch v := reflect.ValueOf(&r).Elem().Field(i); v.Kind() {
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+		case reflect.Bool:
+			v.SetBool(true)
+		default:
+			t.Fatalf("%s: what is another value of it?", field.Name)
+		}
+		if ledger.ChainOver(r) != none {
+			t.Errorf("%s is in the chain: peers of another version would have another one", field.Name)
+		}
+	}
 }
 
 // A folder from before 0.2 may have a chain over whole entries, and a log that begins it.
