@@ -188,7 +188,7 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 	down, which := 0, []int(nil)
 	for n, t := range x.down {
-		if rec.Slot(n).Retired || c.excused(rec, t) {
+		if rec.Slot(n).Retired || c.excused(rec, t) || c.outOfReach(rec, n) {
 			continue
 		}
 		down++
@@ -208,6 +208,14 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	p := t.peer
 	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))
+}
+
+// outOfReach tells whether a slot that an update before took down has its next task on a peer that
+// is unreachable by now: for all that is known it may run there, as any other of the old version.
+func (c *check) outOfReach(rec *ledger.JobRecord, n int) bool {
+	s := rec.Slot(n)
+	p := c.w.byID[s.Peer]
+	return s.Open && p != nil && s.Version != rec.Job().Version && c.unreachable(p)
 }
 
 // unreachable tells whether the coordinator counts a peer as that, rightly or not.
@@ -317,9 +325,9 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 	}
 }
 
-// heldUp tells whether news of a peer may have been on its way for long: a fault has touched it
-// since a moment.
+// heldUp tells whether news of a peer may have been on its way for long: a fault has touched it, or
+// all gossip, since a moment.
 func (c *check) heldUp(id taskstate.PeerID, since time.Duration) bool {
 	p := c.w.byID[id] // nobody: it waits
-	return p != nil && (p.pains > 0 || p.trouble > since)
+	return p != nil && (p.pains > 0 || p.trouble > since || c.w.net.lossy > 0 || c.w.net.healed > since)
 }

@@ -311,7 +311,7 @@ func (w *world) election() {
 
 func (w *world) gossip(n *int) {
 	*n++
-	w.until(w.spell(), func() { *n-- })
+	w.until(w.spell(), func() { *n--; w.net.healed = w.now() })
 }
 
 // end is the end of all faults: each peer that is to come back does.

@@ -7,10 +7,11 @@ import (
 // network says which link passes what, and how slowly. Links have a direction.
 type network struct {
 	w      *world
-	cuts   [][]int // how many faults cut the link
-	slow   []int   // how many faults slow a peer's links down
-	lossy  int     // how many faults make gossip lossy
-	double int     // and how many make it say things twice
+	cuts   [][]int       // how many faults cut the link
+	slow   []int         // how many faults slow a peer's links down
+	lossy  int           // how many faults make gossip lossy
+	double int           // and how many make it say things twice
+	healed time.Duration // when one of these faults of gossip ended last
 }
 
 func (n *network) init(w *world, peers int) {
