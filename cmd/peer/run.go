@@ -59,8 +59,8 @@ changed is left out. A task that leaves nothing that matches has failed. ` + "`p
 later, from whoever has them.
 
 --env is public: peers that vote, may read, or run a task of the job see it. A password goes into a
-file of yours and is given by --secret NAME=@FILE: it travels sealed to the peers that may run the job, and
-a task finds it in the file $COVEY_SECRETS/NAME, which is gone with the task.
+file of yours and is given by --secret NAME=@FILE: it travels sealed to the peers that may run the
+job, and a task finds it in the file $COVEY_SECRETS/NAME, which is gone with the task.
 
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 

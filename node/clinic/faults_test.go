@@ -29,13 +29,12 @@ type ward struct {
 	udp   bool          // they reach me by it
 	silent,
 	dialled bool
-	outside         []netip.AddrPort
-	places          int
-	lan             p2p.LAN
-	addrs, bridges  []string
-	elected         int
-	known           []api.Trouble
-	standing, votes []string
+	outside        []netip.AddrPort
+	places         int
+	lan            p2p.LAN
+	addrs, bridges []string
+	elected        int
+	known          []api.Trouble
 }
 
 func (w *ward) Port() int                                { return 26839 }

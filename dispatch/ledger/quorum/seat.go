@@ -61,13 +61,13 @@ func soundState(snapshot []byte) error {
 // directly, within a heartbeat (see probe.go), and raft's timers are left with what nobody had a
 // reason to ask about. A leader sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and
 // gives up after two seconds without a majority, still before its peer calls a job HELD (3 s); a
-// voter stands by itself after 4.5 to 9 s. That leaves the probe time over long links, too: raft's
-// candidate asks whether it may stand while others still know a leader, is refused, and then waits
-// so long again without a vote for anybody. Slower would save little: what is left wakes a
+// voter stands by itself after 3.75 to 7.5 s. That leaves the probe time over long links, too:
+// raft's candidate asks whether it may stand while others still know a leader, is refused, and then
+// waits so long again without a vote for anybody. Slower would save little: what is left wakes a
 // coordinator up five times a second, of about 25.
 const (
 	raftLease    = 2 * time.Second
-	raftPatience = 15 * heartbeat
+	raftPatience = 25 * heartbeat / 2
 )
 
 // bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and

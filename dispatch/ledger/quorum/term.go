@@ -153,7 +153,7 @@ func (t *terms) finish(l *leading) {
 // interval between two heartbeats from the leader's own patience (a tenth of it, to a fifth). A
 // leader has no use for patience, so it may take more: fifteen quarters of the lease put heartbeats
 // three eighths to three quarters of a lease apart. The lease still sees one in time, a follower
-// hears three before it loses patience, and that depends on its own patience alone.
+// hears two before it loses patience, and that depends on its own patience alone.
 func (t *terms) relax(s *seat, leader bool) {
 	err := s.reload(func(c *raft.ReloadableConfig) {
 		c.HeartbeatTimeout, c.ElectionTimeout = raftPatience, raftPatience
