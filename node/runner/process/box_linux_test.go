@@ -230,7 +230,7 @@ func (h *harness) said(id taskstate.TaskID, name string) string {
 // under runs a line under a confinement.
 func (h *harness) under(c taskstate.Confinement, n int, line string, a ...any) (taskstate.TaskID, taskstate.RunReport) {
 	job := shell(line, a...)
-	job.ID = ownID() + taskstate.JobID(rune('a'+n))
+	job.ID = ownID() + taskstate.JobID(fmt.Sprintf("u%d", n))
 	l := launch(job, 1)
 	l.Confinement = &c
 	h.Start(l)
@@ -298,8 +298,21 @@ func withoutNet(t *testing.T) {
 	if _, end := h.under(taskstate.Confinement{As: as()}, 0, "%s", connect); end.State != taskstate.Complete {
 		t.Fatalf("with a network: %+v", end)
 	}
-	if _, end := h.under(taskstate.Confinement{As: as(), Net: taskstate.NetNone}, 1, "%s", connect); end.State != taskstate.Failed {
-		t.Errorf("without: %+v", end)
+	abstract, err := net.Listen("unix", "@covey-test-"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer abstract.Close()
+	reach := "grep -q @covey-test-" + port + " /proc/net/unix"
+	for i, ours := range []bool{false, true, false, true} { // what was made for one is another's
+		for j, line := range []string{connect, reach} {
+			if _, end := h.under(taskstate.Confinement{As: as(), Net: taskstate.NetNone, Ours: ours}, 30+4*i+j, "%s", line); end.State != taskstate.Failed {
+				t.Errorf("without, ours %v, %s: %+v", ours, line, end)
+			}
+			if _, end := h.under(taskstate.Confinement{As: as(), Ours: ours}, 32+4*i+j, "%s", line); end.State != taskstate.Complete {
+				t.Errorf("after one without, ours %v, %s: %+v", ours, line, end)
+			}
+		}
 	}
 }
 
@@ -347,6 +360,22 @@ func withoutFiles(t *testing.T) {
 		}
 		h.forgetFolder(task.Job)
 	}
+	c.Ours = true
+	other := launch(shell("echo mine > file; sleep 1000"), 2)
+	other.Confinement = &c
+	h.Start(other)
+	h.running(other.Task)
+	for i := range 2 { // they have the same mounts, and yet
+		for j, line := range []string{"ls %s", "echo x >%s/new", "cat %s/../stdout"} {
+			task, end := h.under(c, 40+3*i+j, line, h.path(other.Task, "work"))
+			if end.State != taskstate.Failed {
+				t.Errorf("%s: %v %s", line, end.State, h.said(task, "stdout"))
+			}
+			h.forgetFolder(task.Job)
+		}
+	}
+	h.Stop(other.Task, taskstate.ReasonCancelled)
+	h.end(other.Task)
 }
 
 // taskFolder is a folder that tasks reach: they are other users' where root runs the tests.

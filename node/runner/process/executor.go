@@ -45,6 +45,7 @@ type task struct {
 	sent    bool   // the keeper has it, and hears of a stop
 	shown   bool   // reported as running
 	home    string // its folder, once it is made
+	kind    kind   // of that
 	ended   bool
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
 	feed    *feed            // nil: its stdin is empty

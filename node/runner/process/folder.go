@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/coveyproject/covey/node/runner/sandbox"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -16,10 +17,24 @@ const WorkName = "work"
 // tempName is the folder for what a task without files of others puts aside.
 const tempName = "tmp"
 
+// kind tells folders of attempts apart by what they are made of.
+type kind struct {
+	user sandbox.User // whose the work folder is, zero: this peer's own
+	temp bool         // there is a folder for temporary files
+}
+
+func kindOf(user *sandbox.User, box *sandbox.Spec) kind {
+	k := kind{temp: box != nil && box.Closed}
+	if user != nil {
+		k.user = *user
+	}
+	return k
+}
+
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
-func (r *Executor) freshFolder(home string) error {
-	if r.spare.reuse(home) {
+func (r *Executor) freshFolder(home string, k kind) error {
+	if r.spare.reuse(home, k) {
 		return nil
 	}
 	err := os.Mkdir(home, 0o700)
@@ -36,7 +51,10 @@ func (r *Executor) freshFolder(home string) error {
 	if err != nil {
 		return err
 	}
-	return os.Mkdir(filepath.Join(home, WorkName), 0o700)
+	if err := os.Mkdir(filepath.Join(home, WorkName), 0o700); err != nil || !k.temp {
+		return err
+	}
+	return os.Mkdir(filepath.Join(home, tempName), 0o700)
 }
 
 // workFolder puts the script into the folder a task runs in, and returns the one it starts in.

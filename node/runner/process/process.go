@@ -110,11 +110,14 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 		return s, err
 	}
 	home := filepath.Join(r.cfg.Dir, rel)
-	if err := r.freshFolder(home); err != nil {
+	user, noUser := r.boxes.userOf(*l)
+	s.Box = r.boxes.of(*l, home, user)
+	kind := kindOf(user, s.Box)
+	if err := r.freshFolder(home, kind); err != nil {
 		return s, err
 	}
 	if !l.Job.Stdin {
-		t.home = home
+		t.home, t.kind = home, kind
 	} else if r.cfg.Stdin == nil {
 		return s, reject(taskstate.ReasonStdin, "this peer passes no stdin on")
 	} else if err := os.Mkdir(filepath.Join(home, supervise.InputFolder), 0o700); err != nil {
@@ -123,11 +126,9 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	if err := r.lacks(l.Confinement); err != nil {
 		return s, err
 	}
-	user, err := r.boxes.userOf(*l)
-	if err != nil {
-		return s, err
+	if noUser != nil {
+		return s, noUser
 	}
-	s.Box = r.boxes.of(*l, home, user)
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
 	s.Stdin = l.Job.Stdin
 	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
@@ -142,11 +143,6 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	}
 	if s.Dir, err = workFolder(work, p); err != nil {
 		return s, err
-	}
-	if s.Box != nil && s.Box.Closed {
-		if err := os.Mkdir(filepath.Join(home, tempName), 0o700); err != nil {
-			return s, err
-		}
 	}
 	if err := hand(home, user); err != nil {
 		return s, err
@@ -233,7 +229,7 @@ func (r *Executor) ended(t *task, e supervise.Event) {
 // so. It comes after leave: a reader that still takes the task for a running one need not fear that
 // the file is another's.
 func (r *Executor) reusable(t *task, e supervise.Event) bool {
-	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
+	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home, t.kind)
 }
 
 func (r *Executor) watchLate(t *task, e supervise.Event) {

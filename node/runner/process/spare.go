@@ -29,37 +29,45 @@ const maxSpare = 64
 type spare struct {
 	dir   string // the tasks folder
 	mu    sync.Mutex
-	homes []string
+	homes []spareHome
 	off   bool // this system, or this disk, cannot do it
 }
 
+type spareHome struct {
+	path string
+	kind kind
+}
+
 // offer gives the folder of an attempt that is over. It tells whether it is remembered, which it is
-// only if it is as good as new and nobody has its output open.
-func (s *spare) offer(home string) bool {
+// only if it is as good as new and nobody has its output open. The one that has waited longest
+// makes room: it may be of a kind that nobody asks for any more.
+func (s *spare) offer(home string, k kind) bool {
 	s.mu.Lock()
-	full := s.off || len(s.homes) >= maxSpare
+	off := s.off
 	s.mu.Unlock()
-	if full || !asNew(home) {
+	if off || !asNew(home, k) {
 		return false
 	}
 	s.mu.Lock()
-	s.homes = append(s.homes, home)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if len(s.homes) >= maxSpare {
+		s.homes = slices.Delete(s.homes, 0, 1)
+	}
+	s.homes = append(s.homes, spareHome{home, k})
 	return true
 }
 
-// reuse puts a spare folder at home; false if there is none, or home is not free. It holds the lock
-// until that is done: forget must not return while a folder is on its way.
-func (s *spare) reuse(home string) bool {
+// reuse puts a spare folder of that kind at home; false if there is none, or home is not free. It
+// holds the lock until that is done: forget must not return while a folder is on its way.
+func (s *spare) reuse(home string, k kind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.homes = slices.DeleteFunc(s.homes, func(h string) bool { return h == home }) // started before: from now on it is in use
-	if len(s.homes) == 0 || s.off || !s.mark(home) {
+	s.homes = slices.DeleteFunc(s.homes, func(h spareHome) bool { return h.path == home }) // started before: from now on it is in use
+	from := s.take(k)
+	if from == "" || s.off || !s.mark(home) {
 		return false
 	}
-	for n := len(s.homes); n > 0; n = len(s.homes) {
-		from := s.homes[n-1]
-		s.homes = s.homes[:n-1]
+	for ; from != ""; from = s.take(k) {
 		err := exchange(from, home)
 		if err == nil {
 			return true
@@ -70,6 +78,17 @@ func (s *spare) reuse(home string) bool {
 	}
 	_ = os.Remove(home)
 	return false
+}
+
+// take strikes the newest folder of that kind off; "" if there is none.
+func (s *spare) take(k kind) string {
+	for i, h := range slices.Backward(s.homes) {
+		if h.kind == k {
+			s.homes = slices.Delete(s.homes, i, i+1)
+			return h.path
+		}
+	}
+	return ""
 }
 
 // mark makes home a name of nothingFile.
@@ -102,5 +121,5 @@ func unable(err error) bool {
 func (s *spare) forget(dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.homes = slices.DeleteFunc(s.homes, func(h string) bool { return strings.HasPrefix(h, dir+string(filepath.Separator)) })
+	s.homes = slices.DeleteFunc(s.homes, func(h spareHome) bool { return strings.HasPrefix(h.path, dir+string(filepath.Separator)) })
 }

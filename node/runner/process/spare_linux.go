@@ -12,8 +12,11 @@ import (
 // asNew tells whether an attempt's folder is as it was made: a work folder with nothing in it, and
 // output files that are empty and that nobody has open. It is asked after every task, so it does
 // without os.File.
-func asNew(home string) bool {
-	const names = 3 // work, stdout, stderr
+func asNew(home string, k kind) bool {
+	names := 3 // work, stdout, stderr
+	if k.temp {
+		names++
+	}
 	dir, ok := bareFolder(unix.AT_FDCWD, home, names, 0o700, 0o711)
 	if !ok {
 		return false
@@ -24,6 +27,13 @@ func asNew(home string) bool {
 		return false
 	}
 	_ = syscall.Close(work)
+	if k.temp {
+		temp, ok := bareFolder(dir, tempName, 0, 0o700)
+		if !ok {
+			return false
+		}
+		_ = syscall.Close(temp)
+	}
 	for _, name := range supervise.Streams() {
 		if !blankFile(dir, name) {
 			return false

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/coveyproject/covey/node/runner/sandbox"
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -73,6 +74,43 @@ func TestTheNextTaskGetsTheFolderOfOneThatLeftNothingAndItsFiles(t *testing.T) {
 	}
 }
 
+func TestATaskWithoutFilesOfOthersGetsTheFolderOfOneLikeIt(t *testing.T) {
+	h, _ := boxed(t)
+	if !h.boxes.holds.Files {
+		t.Skip("no landlock here")
+	}
+	closed := taskstate.Confinement{As: as(), Isolate: taskstate.IsolateFS, Ours: true}
+	h.under(closed, 0, "echo x >$TMPDIR/x; rm $TMPDIR/x")
+	if h.spares() != 1 {
+		t.Error("its folder is given to nobody")
+	}
+	h.under(taskstate.Confinement{As: as(), Ours: true}, 1, "true")
+	if h.spares() != 2 {
+		t.Error("its folder was given to a task of another kind")
+	}
+	if _, end := h.under(closed, 2, "touch $TMPDIR/left"); end.State != taskstate.Complete || h.spares() != 1 {
+		t.Errorf("%v, %d folders are given to others, one of them with a file in it", end.State, h.spares())
+	}
+}
+
+func TestATaskGetsNoFolderOfAnotherUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts tasks as others")
+	}
+	h, _ := boxed(t)
+	if h.boxes.users == nil {
+		t.Skip("tasks have no users of their own here")
+	}
+	h.under(taskstate.Confinement{As: taskstate.AsDynamic}, 0, "true")
+	if h.spares() != 1 {
+		t.Fatal("its folder is given to nobody")
+	}
+	task, end := h.under(taskstate.Confinement{As: taskstate.AsSelf, Ours: true}, 1, "id -u; stat -c %%u . ../stdout")
+	if out := h.said(task, "stdout"); end.State != taskstate.Complete || out != "0\n0\n0\n" {
+		t.Errorf("%v: what root runs is in %q", end.State, out)
+	}
+}
+
 func TestAFolderInWhichSomethingIsLeftIsNotGivenAway(t *testing.T) {
 	h := start(t, nil)
 	for i, line := range []string{
@@ -93,7 +131,7 @@ func TestAFolderInWhichSomethingIsLeftIsNotGivenAway(t *testing.T) {
 func TestAPipeInPlaceOfOutputIsNeitherGivenAwayNorWaitedFor(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "job", "1.1")
 	r := &Executor{}
-	if err := r.freshFolder(home); err != nil {
+	if err := r.freshFolder(home, kind{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range supervise.Streams() {
@@ -101,7 +139,7 @@ func TestAPipeInPlaceOfOutputIsNeitherGivenAwayNorWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if asNew(home) {
+	if asNew(home, kind{}) {
 		t.Error("another task would write into a pipe")
 	}
 }
@@ -174,6 +212,7 @@ func TestWithoutTheFileOfNothingAnotherOneIsMade(t *testing.T) {
 type attempts struct {
 	r    *Executor
 	live []string
+	kind map[string]kind   // of those
 	over map[string]string // what its output is
 	next int
 }
@@ -185,8 +224,20 @@ func (a *attempts) begin(rt *rapid.T) {
 		home = rapid.SampledFrom(sortedKeys(a.over)).Draw(rt, "which")
 		delete(a.over, home)
 	}
-	if err := a.r.freshFolder(home); err != nil {
+	k := kind{temp: rapid.Bool().Draw(rt, "temp")}
+	if rapid.Bool().Draw(rt, "user") {
+		k.user = sandbox.User{UID: 1, GID: 1}
+	}
+	if err := a.r.freshFolder(home, k); err != nil {
 		rt.Fatal(err)
+	}
+	if st, err := os.Lstat(home); err != nil || st.Mode().Perm() == 0o711 && k.user.UID == 0 {
+		rt.Fatalf("%s is another user's: %v", home, err)
+	}
+	if k.user.UID != 0 { // as it is handed over
+		if err := os.Chmod(home, 0o711); err != nil {
+			rt.Fatal(err)
+		}
 	}
 	for _, name := range supervise.Streams() { // as the keeper does
 		f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -195,7 +246,8 @@ func (a *attempts) begin(rt *rapid.T) {
 		}
 		_ = f.Close()
 	}
-	if !asNew(home) {
+	a.kind[home] = k
+	if !asNew(home, k) {
 		rt.Fatalf("%s begins with what another left", home)
 	}
 	a.live = append(a.live, home)
@@ -212,7 +264,7 @@ func (a *attempts) end(rt *rapid.T) {
 	if err := os.WriteFile(filepath.Join(home, "stdout"), []byte(a.over[home]), 0o600); err != nil {
 		rt.Fatal(err)
 	}
-	if a.r.spare.offer(home) != (a.over[home] == "") {
+	if a.r.spare.offer(home, a.kind[home]) != (a.over[home] == "") {
 		rt.Fatalf("%s with output %q", home, a.over[home])
 	}
 }
@@ -266,7 +318,7 @@ func TestWhateverComesAndGoesEveryTaskHasAFolderOfItsOwnAndKeepsWhatItWrote(t *t
 		if err != nil {
 			rt.Fatal(err)
 		}
-		a := &attempts{r: &Executor{cfg: Config{Dir: dir}, spare: spare{dir: dir}}, over: map[string]string{}}
+		a := &attempts{r: &Executor{cfg: Config{Dir: dir}, spare: spare{dir: dir}}, kind: map[string]kind{}, over: map[string]string{}}
 		rt.Repeat(map[string]func(*rapid.T){"begin": a.begin, "end": a.end, "clean": a.clean, "": a.check})
 	})
 }

@@ -5,6 +5,6 @@ package process
 import "errors"
 
 // asNew: there is no way to know whether somebody still has the output open.
-func asNew(string) bool { return false }
+func asNew(string, kind) bool { return false }
 
 func exchange(string, string) error { return errors.ErrUnsupported }

@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -81,28 +83,49 @@ func newRuleset(alone bool) (*ruleset, error) {
 	return &ruleset{fd: int(fd), handled: attr.fs}, nil
 }
 
-// allow allows access to a file, or to all below a folder. What is not there needs no rule.
-func (r *ruleset) allow(path string, access uint64) error {
+// beneath is a file, or all below a folder, as what access to it can be allowed.
+type beneath struct {
+	path   string
+	fd     int
+	access uint64
+}
+
+// lookAt opens what access is to be allowed to; there is nothing to be closed where it is not there.
+func lookAt(path string, access uint64) (p beneath, there bool, err error) {
 	fd, err := syscall.Open(path, oPath|syscall.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
-		return nil
+		return p, false, nil
 	case err != nil:
-		return &os.PathError{Op: "open", Path: path, Err: err}
+		return p, false, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer func() { _ = syscall.Close(fd) }()
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
+		_ = syscall.Close(fd)
+		return p, false, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 		access &= accessOnFiles
 	}
+	return beneath{path, fd, access}, true, nil
+}
+
+// allow allows access to a file, or to all below a folder. What is not there needs no rule.
+func (r *ruleset) allow(path string, access uint64) error {
+	p, there, err := lookAt(path, access)
+	if err != nil || !there {
+		return err
+	}
+	defer func() { _ = syscall.Close(p.fd) }()
+	return r.add(p)
+}
+
+func (r *ruleset) add(p beneath) error {
 	var attr [12]byte // struct landlock_path_beneath_attr is packed
-	*(*uint64)(unsafe.Pointer(&attr[0])) = access & r.handled
-	*(*int32)(unsafe.Pointer(&attr[8])) = int32(fd)
+	*(*uint64)(unsafe.Pointer(&attr[0])) = p.access & r.handled
+	*(*int32)(unsafe.Pointer(&attr[8])) = int32(p.fd)
 	if _, _, e := syscall.RawSyscall6(landlockAddRule, uintptr(r.fd), rulePathBeneath, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); e != 0 {
-		return &os.PathError{Op: "landlock_add_rule", Path: path, Err: e}
+		return &os.PathError{Op: "landlock_add_rule", Path: p.path, Err: e}
 	}
 	return nil
 }
@@ -123,25 +146,82 @@ var (
 	devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/dri", "/dev/kfd"}
 )
 
-// closeFiles leaves this thread the system's files to read, and Read and Write.
+// machine is what every Closed process may use of the machine, looked at once a second at most:
+// opening forty files for each would cost a tenth of a millisecond.
+type machine struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []beneath
+}
+
+var ofMachine machine
+
+// allow adds rules for all of it.
+func (m *machine) allow(r *ruleset) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.at) > time.Second { // devices come and go
+		if err := m.look(); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.all {
+		if err := r.add(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) close() {
+	for _, p := range m.all {
+		_ = syscall.Close(p.fd)
+	}
+	m.all, m.at = m.all[:0], time.Time{}
+}
+
+func (m *machine) look() error {
+	m.close()
+	nvidia, _ := filepath.Glob("/dev/nvidia*")
+	for _, of := range []struct {
+		paths  []string
+		access uint64
+	}{{system, accessToRead}, {devices, accessOnFiles | accessReadDir}, {nvidia, accessOnFiles | accessReadDir}} {
+		for _, path := range of.paths {
+			p, there, err := lookAt(path, of.access)
+			if err != nil {
+				return err
+			}
+			if there {
+				m.all = append(m.all, p)
+			}
+		}
+	}
+	m.at = time.Now()
+	return nil
+}
+
+// closeFiles leaves this thread the machine's files to read, and Read and Write.
 func (s *Spec) closeFiles() error {
 	r, err := newRuleset(true)
 	if err != nil {
 		return err
 	}
-	nvidia, _ := filepath.Glob("/dev/nvidia*")
-	for _, of := range []struct {
-		paths  []string
-		access uint64
-	}{
-		{system, accessToRead}, {s.Read, accessToRead}, {devices, accessOnFiles | accessReadDir}, {nvidia, accessOnFiles | accessReadDir}, {s.Write, ^uint64(0)},
-	} {
-		for _, p := range of.paths {
-			if err := r.allow(p, of.access); err != nil {
-				_ = syscall.Close(r.fd)
-				return err
-			}
-		}
+	m := &ofMachine
+	if s.Apart { // its /proc is another one
+		m = &machine{}
+		defer m.close()
+	}
+	err = m.allow(r)
+	for _, p := range s.Read {
+		err = errors.Join(err, r.allow(p, accessToRead))
+	}
+	for _, p := range s.Write {
+		err = errors.Join(err, r.allow(p, ^uint64(0)))
+	}
+	if err != nil {
+		_ = syscall.Close(r.fd)
+		return err
 	}
 	return r.restrict()
 }

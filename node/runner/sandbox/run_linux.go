@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 )
@@ -35,17 +34,13 @@ func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProc
 		once = func(f func() error) error { return f() }
 	}
 	done := make(chan error)
-	key := s.key()
-	w := idle.take(key)
+	w := idle.take(s.NNP)
 	if w == nil {
-		w = &worker{key: key, jobs: make(chan func() (again bool))}
+		w = &worker{nnp: s.NNP, jobs: make(chan func() (again bool))}
 		go w.run()
 	}
 	w.jobs <- func() bool {
-		err, around := error(nil), (*Space)(nil)
-		if !w.in {
-			around, err = s.enter(once)
-		}
+		around, err := s.enter(once)
 		if err != nil {
 			err = fmt.Errorf("it cannot be kept from what it must not reach: %v", err) // not the error itself: what executing the program fails with means something else
 		} else {
@@ -54,19 +49,17 @@ func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProc
 		if around.entered(); err != nil {
 			around.Over()
 		}
-		w.in = err == nil && s.stays()
-		again := w.in || s.leave() == nil
+		again := s.leave() == nil
 		done <- err
 		return again
 	}
 	return <-done
 }
 
-// worker is a thread that goes into the mounts of one process, and back, and then into those of
-// another; or stays there, for those that are alike.
+// worker is a thread that goes where one process is to be, and back, and then where another is to
+// be.
 type worker struct {
-	key  string
-	in   bool // it has entered
+	nnp  bool // what it has done that cannot be taken back
 	jobs chan func() (again bool)
 }
 
@@ -89,31 +82,11 @@ var idle workers
 
 const mostIdle = 8
 
-// stays tells whether what the thread entered does for the next one that is alike. Not so what
-// holds the thread to more than mounts.
-func (s *Spec) stays() bool { return s.Alike && !s.NoNet && !s.Apart && !s.restricted() }
-
-// key tells the workers apart: what cannot be taken back, having no new privileges, and what is
-// not.
-func (s *Spec) key() string {
-	key := strconv.FormatBool(s.NNP)
-	if !s.stays() {
-		return key
-	}
-	key += strings.Join(s.Hide, "\x00")
-	for _, p := range s.Show { // another file of this name would not be seen there
-		var st syscall.Stat_t
-		_ = syscall.Stat(p, &st)
-		key += "\x00" + p + strconv.FormatUint(st.Ino, 36)
-	}
-	return key
-}
-
-func (o *workers) take(key string) *worker {
+func (o *workers) take(nnp bool) *worker {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, w := range o.all {
-		if w.key == key {
+		if w.nnp == nnp {
 			o.all = slices.Delete(o.all, i, i+1)
 			return w
 		}
@@ -132,28 +105,19 @@ func (o *workers) put(w *worker) bool {
 	return true
 }
 
-// outside is the mount namespace of this process.
-var outside = sync.OnceValues(func() (int, error) {
-	fd, err := syscall.Open("/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	return fd, os.NewSyscallError("open the mount namespace", err)
-})
-
 // leave goes back to where this thread came from. An error is that it cannot be used again.
 func (s *Spec) leave() error {
-	if s.restricted() || s.NoNet || s.Apart {
+	if s.restricted() || s.Apart {
 		return errors.New("there is no way back")
 	}
-	if len(s.Hide) == 0 {
+	if !s.elsewhere() {
 		return nil
 	}
-	fd, err := outside()
+	home, err := outside()
 	if err != nil {
 		return err
 	}
-	if _, _, e := syscall.RawSyscall(sysSetns, uintptr(fd), syscall.CLONE_NEWNS, 0); e != 0 {
-		return os.NewSyscallError("setns", e)
-	}
-	return nil
+	return home.enter(s)
 }
 
 func (s *Spec) attr() *syscall.SysProcAttr {
@@ -167,15 +131,8 @@ func (s *Spec) attr() *syscall.SysProcAttr {
 // enter keeps this thread from what s says. Nothing can be mounted any more under rules on files,
 // so these come last.
 func (s *Spec) enter(once func(func() error) error) (around *Space, err error) {
-	if s.NoNet {
-		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
-			return nil, os.NewSyscallError("unshare the network", err)
-		}
-	}
-	if len(s.Hide) > 0 && !s.Rules || s.Apart {
-		if err := s.mounts(); err != nil {
-			return nil, err
-		}
+	if err := s.depart(); err != nil {
+		return nil, err
 	}
 	if s.Apart {
 		if around, err = newSpace(once); err != nil {
@@ -183,6 +140,19 @@ func (s *Spec) enter(once func(func() error) error) (around *Space, err error) {
 		}
 	}
 	return around, s.restrict()
+}
+
+// unshare makes what this thread is in from here on, and nobody else.
+func (s *Spec) unshare() error {
+	if s.NoNet {
+		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+			return os.NewSyscallError("unshare the network", err)
+		}
+	}
+	if s.mounted() {
+		return s.mounts()
+	}
+	return nil
 }
 
 func (s *Spec) restrict() error {
@@ -229,9 +199,6 @@ type shown struct {
 
 // mounts hides what is to be hidden, in a mount namespace that from here on is this thread's.
 func (s *Spec) mounts() (err error) {
-	if _, err := outside(); err != nil {
-		return err
-	}
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}

@@ -18,7 +18,7 @@ type Spec struct {
 	Closed  bool     // it reads the system's folders and Read, and writes below Write, and no other files
 	Read    []string // of a Closed one: absolute
 	Write   []string // of a Closed one: absolute
-	Alike   bool     // many processes are kept from the same: what is made for one is kept for the next
+	Alike   bool     // many processes are kept from the same: mounts and network made for one are the next one's, too
 	Apart   bool     // it sees no processes but those it started, and shares no memory and no mounts with others
 	NNP     bool     // neither it nor what it starts gains privileges by executing a program
 	Group   bool     // it starts in a control group, if one can be had
