@@ -218,7 +218,9 @@ func (n *Node) restore() error {
 // Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the
 // ledger stays on disk.
 func (n *Node) Close() error {
+	n.mu.Lock() // no handler begins from here on, so that all there are can be waited for
 	n.end()
+	n.mu.Unlock()
 	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
 		n.cfg.Net.Handle(p, nil)
 	}
