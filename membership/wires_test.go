@@ -29,3 +29,11 @@ func TestMessagesAreAsMemberlistWritesThem(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatIsSignedIsAsEveryVersionHasIt(t *testing.T) {
+	data, err := recordBytes("peer", 1, []byte{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Freeze(t, "signed record 1", fmt.Sprintf("%x", data))
+}
