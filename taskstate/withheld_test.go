@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/coveyproject/covey/internal/golden"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -137,6 +139,49 @@ func TestAJobFitsItsOrderOnlyAsItWasSigned(t *testing.T) {
 		change(x)
 		if x.Fits() {
 			t.Errorf("it fits with %s", what)
+		}
+	}
+}
+
+// Peers that have nothing to do with a job get all of it but what is withheld. So each field says
+// here which of both it is: one that is on no list is known to everybody.
+func TestEveryFieldOfAJobSaysWhetherEverybodyMayKnowIt(t *testing.T) {
+	secret := []string{"Run", "Matrix", "Inputs", "Outputs", "Each", "Secrets"}
+	known := []string{
+		"ID", "Name", "Type", "Count", "First", "Numbered", "Resources", "Timeout", "Parallel", "Unreachable", "Submitter", "MaxPerPeer", "Version", "Constraints",
+		"Strategy", "Over", "Restart", "MaxFails", "Update", "After", "Schedule", "Priority", "Origin", "MaxOutput", "Stdin", "Escaped", "Delay", "KeepLogs", "Order",
+		"Isolate", "Net", "Limits", "Withheld",
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[taskstate.Job]()) {
+		if !slices.Contains(secret, field.Name) && !slices.Contains(known, field.Name) {
+			t.Errorf("Job.%s: may everybody know it? If so, add it to known. If not, add it to secret, and in withheld.go and order.go (privateJob)", field.Name)
+		}
+	}
+	whole := func() *taskstate.Job {
+		var j taskstate.Job
+		golden.Fill(reflect.ValueOf(&j).Elem(), 1, nil)
+		j.Count, j.Order, j.Withheld, j.Origin = 1, nil, nil, nil
+		return ordered(t, &j, nil)
+	}
+	j := whole()
+	b := bare(j)
+	for _, name := range known {
+		if name != "Withheld" && !reflect.DeepEqual(reflect.ValueOf(b).Elem().FieldByName(name).Interface(), reflect.ValueOf(j).Elem().FieldByName(name).Interface()) {
+			t.Errorf("Job.%s is withheld", name)
+		}
+	}
+	for _, name := range secret {
+		if !reflect.ValueOf(b).Elem().FieldByName(name).IsZero() {
+			t.Errorf("Job.%s is not withheld", name)
+		}
+		changed := whole()
+		field := reflect.ValueOf(changed).Elem().FieldByName(name)
+		field.SetZero()
+		if changed.Fits() {
+			t.Errorf("without its %s the job is still what was signed", name)
+		}
+		if back := bare(whole()); !back.Fill(whole()) || reflect.ValueOf(back).Elem().FieldByName(name).IsZero() {
+			t.Errorf("Job.%s does not come back", name)
 		}
 	}
 }
