@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/coveyproject/covey/internal/golden"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -122,5 +123,22 @@ func TestSecretsThatAreNobodysAnyMoreAreRemoved(t *testing.T) {
 	next.close()
 	if _, err := os.Lstat(next.dir + noteEnd); err == nil {
 		t.Error("a peer that ends with no secrets leaves its note")
+	}
+}
+
+// A note is read by other peers of the same user, of any version: what they do not understand they
+// leave, for ever.
+func TestTheNoteBesideSecretsIsWrittenAsItAlwaysWas(t *testing.T) {
+	want := note{Tasks: "/data/tasks", Spaces: "mnt:[1] pid:[2]", Groups: "/groups"}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := golden.Check("testdata/note.owner", string(b)+"\n"); err != nil {
+		t.Error(err)
+	}
+	var back note
+	if err := json.Unmarshal(b, &back); err != nil || back != want {
+		t.Errorf("it is read as %+v: %v", back, err)
 	}
 }

@@ -1,10 +1,12 @@
 package supervise
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +74,14 @@ func TestFilesAreWrittenAsTheyAlwaysWere(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "%s: %q\n", filepath.Base(f.Name()), whole)
 	}
+	marks := times{path: filepath.Join(dir, TimesFile("stdout")), count: -1}
+	marks.note(5, 1000)
+	marks.note(7, 2000)
+	whole, err := os.ReadFile(marks.path)
+	if want := (Times{{5, 1000}, {7, 2000}}); err != nil || !slices.Equal(ReadTimes(bytes.NewReader(whole)), want) {
+		t.Errorf("%v: %q is not read as it was written", err, whole)
+	}
+	fmt.Fprintf(&b, "stdout.times: %q\n", whole)
 	if err := golden.Check("testdata/files.txt", b.String()); err != nil {
 		t.Error(err)
 	}
