@@ -15,14 +15,14 @@ import (
 	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
-func TestTheArchitectureDocumentHasTheFloorsAsTheyAre(t *testing.T) {
-	page := read(t, "ARCHITECTURE.md")
+func TestThePageOfFloorsHasThemAsTheyAre(t *testing.T) {
+	page := read(t, "docs/floors.md")
 	written := map[string]int{}
 	for _, row := range regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
 		written[row[2]], _ = strconv.Atoi(row[1])
 	}
 	if !maps.Equal(written, floors) {
-		t.Errorf("ARCHITECTURE.md says %v, floors_test.go says %v: a reader finds the way by the first and the compiler by the second", written, floors)
+		t.Errorf("docs/floors.md says %v, floors_test.go says %v: a reader finds the way by the first and the compiler by the second", written, floors)
 	}
 }
 
