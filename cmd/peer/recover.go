@@ -60,7 +60,11 @@ func recoverCommand(c *cli) *cobra.Command {
 
 // showRecover says what would be done, and at what price.
 func showRecover(w io.Writer, p api.RecoverPlan) {
-	fmt.Fprintf(w, "No majority is left to decide: of the voters (%s) these do not answer: %s.\n\n", orDash(strings.Join(p.Voters, ", ")), orDash(strings.Join(p.Missing, ", ")))
+	if voters := orDash(strings.Join(p.Voters, ", ")); len(p.Missing) > 0 {
+		fmt.Fprintf(w, "No majority is left to decide: of the voters (%s) these do not answer: %s.\n\n", voters, strings.Join(p.Missing, ", "))
+	} else {
+		fmt.Fprintf(w, "No majority is left to decide: the voters (%s) answer, and too few of them have what they had acknowledged.\n\n", voters)
+	}
 	t := table("COPY OF", "GENERATION", "INDEX", "NEWEST DECISION")
 	for _, x := range p.Copies {
 		name := x.Name
@@ -78,14 +82,21 @@ func showRecover(w io.Writer, p api.RecoverPlan) {
 	for _, l := range p.Lost {
 		fmt.Fprintln(w, l)
 	}
-	if p.Marked > p.From.Index {
+	switch {
+	case p.Whole:
+		fmt.Fprintln(w, "It reaches every entry that a voter is known to have acknowledged: as far as is known, nothing that was acknowledged is missing.")
+	case p.Marked > p.From.Index:
 		fmt.Fprintf(w, "A voter had acknowledged entry %d: up to %d entries that may have been decided are in no copy in reach.\n", p.Marked, p.Marked-p.From.Index)
+	case len(p.Missing) == 0:
+		fmt.Fprintln(w, "Of some voters it is not known how far they had acknowledged: what they decided beyond that copy would be lost.")
 	}
 	if len(p.Missing) > 0 {
 		fmt.Fprintf(w, "LOST is what was decided after that and only %s know: jobs accepted, cancelled and ended since, tickets, removals. What ended since\n"+
 			"may run again, work that must not run twice included.\n", strings.Join(p.Missing, ", "))
 	}
-	fmt.Fprintln(w, "If the missing voters still run somewhere and decide there, what they decide from now on is lost as well: mend the network instead.")
+	if len(p.Missing) > 0 {
+		fmt.Fprintln(w, "If the missing voters still run somewhere and decide there, what they decide from now on is lost as well: mend the network instead.")
+	}
 }
 
 func decidedText(t time.Time) string {

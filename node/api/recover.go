@@ -24,6 +24,7 @@ type RecoverPlan struct {
 	AsOf       time.Time `json:"as_of"`
 	Lost       []string  `json:"lost,omitempty"`   // voters that lost what they had acknowledged: who, and up to which index
 	Marked     uint64    `json:"marked,omitempty"` // the highest index that any voter is known to have acknowledged in this generation
+	Whole      bool      `json:"whole,omitempty"`  // the copy has all that any voter is known to have acknowledged, and it is known of each
 }
 
 // Recover is the body of POST /v1/recover: the copy that a person agreed to, from a RecoverPlan. A

@@ -90,6 +90,7 @@ type Ledger interface {
 	Recover(context.Context, taskstate.PeerID, quorum.Copy) (uint64, error)
 	Marked(generation uint64) uint64
 	Losses() []quorum.Loss
+	Covers(quorum.Copy, quorum.Loss) bool
 }
 
 // Disk carries out writes for those who must answer in time.

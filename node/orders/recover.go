@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -50,16 +51,20 @@ func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 			continue
 		}
 		plan.Voters = append(plan.Voters, o.cfg.Who.Called(v.Peer))
-		if !s.answers(v) {
+		if !s.speaks(v.Peer) {
 			plan.Missing = append(plan.Missing, o.cfg.Who.Called(v.Peer))
 		}
 	}
 	plan.Marked = o.cfg.Ledger.Marked(plan.From.Generation)
+	whole := s.whole()
 	for _, l := range o.cfg.Ledger.Losses() {
-		if l.Generation == plan.From.Generation {
-			plan.Lost, plan.Marked = append(plan.Lost, o.cfg.Deciders.LossText(l)), max(plan.Marked, l.Held)
+		if l.Generation != plan.From.Generation {
+			continue
 		}
+		plan.Lost, plan.Marked = append(plan.Lost, o.cfg.Deciders.LossText(l)), max(plan.Marked, l.Held)
+		whole[l.Peer()] = o.cfg.Ledger.Covers(s.copies[0].copy, l)
 	}
+	plan.Whole = len(plan.Missing) == 0 && !slices.Contains(slices.Collect(maps.Values(whole)), false)
 	slices.Sort(plan.Voters)
 	slices.Sort(plan.Missing)
 	return plan, nil
@@ -174,6 +179,22 @@ func (s *survey) answers(v quorum.Voter) bool {
 	return slices.ContainsFunc(s.copies, func(c surveyed) bool {
 		return c.err == nil && c.peer == v.Peer && c.copy.Seat == v.Peer+"/"+string(v.Incarnation)
 	})
+}
+
+// speaks tells whether a voter answered, with the seat it had or without.
+func (s *survey) speaks(peer taskstate.PeerID) bool {
+	return slices.ContainsFunc(s.copies, func(c surveyed) bool { return c.err == nil && c.peer == peer })
+}
+
+// whole tells of each voter whether its copy is among those that were looked at.
+func (s *survey) whole() map[taskstate.PeerID]bool {
+	out := map[taskstate.PeerID]bool{}
+	for _, v := range s.voters {
+		if v.Voting {
+			out[v.Peer] = s.answers(v)
+		}
+	}
+	return out
 }
 
 func (o *Orders) errDecides() error {

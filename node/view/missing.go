@@ -19,7 +19,6 @@ const ForGood = " (Gone for good? `peer recover`.)"
 type Deciders struct {
 	self    taskstate.PeerID
 	ledger  Ledger
-	replica Replica
 	members func() *membership.View
 	who     *Names
 }
@@ -125,8 +124,11 @@ func (d *Deciders) LossText(lost ...quorum.Loss) string {
 	words := make([]string, len(lost))
 	for i, l := range lost {
 		what := "it lost its log of decisions"
-		if l.Held > 0 {
+		switch {
+		case l.Held > l.Left && l.Left > 0:
 			what = fmt.Sprintf("its log of decisions ends at entry %d, and it had acknowledged entry %d", l.Left, l.Held)
+		case l.Held > 0:
+			what = fmt.Sprintf("its log of decisions cannot be used, and it had acknowledged entry %d", l.Held)
 		}
 		words[i] = fmt.Sprintf("%s gives no vote: %s (%s).", d.who.Called(l.Peer()), what, l.Why)
 	}
@@ -141,8 +143,8 @@ func (d *Deciders) TooMuchLost() string {
 		return ""
 	}
 	copied := ""
-	if at := d.replica.Applied(); at > 0 {
-		copied = fmt.Sprintf(" This peer's copy of the ledger ends at entry %d.", at)
+	if c, err := d.ledger.Copy(); err == nil && c.Index > 0 {
+		copied = fmt.Sprintf(" This peer's copy of the ledger ends at entry %d.", c.Index)
 	}
 	return fmt.Sprintf("%s Too few voters are left with what was decided, and no other peer's return can help.%s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
 		d.LossText(lost...), copied)

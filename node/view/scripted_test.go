@@ -63,6 +63,7 @@ type nobody struct{}
 func (nobody) Coordinator() (who taskstate.PeerID, epoch taskstate.Epoch, ok bool) { return }
 func (nobody) Voters() []quorum.Voter                                              { return nil }
 func (nobody) Missing() []taskstate.PeerID                                         { return nil }
+func (nobody) Copy() (c quorum.Copy, err error)                                    { return c, nil }
 func (nobody) Losses() []quorum.Loss                                               { return nil }
 
 // nowhere is a network that reaches nobody.

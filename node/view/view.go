@@ -76,6 +76,7 @@ type Ledger interface {
 	Voters() []quorum.Voter
 	Missing() []taskstate.PeerID
 	Losses() []quorum.Loss
+	Copy() (quorum.Copy, error)
 }
 
 // Net is what a View needs of the network.
@@ -111,7 +112,7 @@ type View struct {
 // New makes a View. It hears of what happens by Events and Applied.
 func New(cfg Config) *View {
 	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
-	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Replica, cfg.Members, v.Who}
+	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Members, v.Who}
 	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, teller: teller{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
 	v.Shapes = &Shapes{view: v}
 	v.Applied()

@@ -107,11 +107,14 @@ func (t *identity) redraw() {
 }
 
 // lose notes that the seat of a generation is lost, and draws an incarnation for the next.
-func (t *identity) lose(generation uint64, u *store.Unsound, aside string) {
+func (t *identity) lose(generation uint64, u *store.Unsound, held uint64, aside string) {
 	t.mu.Lock()
 	t.lost = &Loss{
-		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
+		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: max(u.Held, held), Left: u.Left,
 		Why: u.Error(), At: t.cfg.Now().UnixMilli(), Folder: aside,
+	}
+	if t.bound.generation == generation {
+		t.lost.Held = max(t.lost.Held, t.bound.index)
 	}
 	t.mu.Unlock()
 	t.redraw()

@@ -256,3 +256,61 @@ func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testi
 		fl.await("it leads", func() bool { return fl.leader() == b })
 	})
 }
+
+func TestWhoLostALogSaysUpToWhichEntryItHadAcknowledged(t *testing.T) {
+	for what, hurt := range map[string]func(t *testing.T, seat string) error{
+		"its folder is gone": func(_ *testing.T, seat string) error { return os.RemoveAll(seat) },
+		"it cannot be opened": func(_ *testing.T, seat string) error {
+			return os.WriteFile(filepath.Join(seat, "wal-meta.db"), []byte("garbage"), 0o600)
+		},
+		"an entry is rotten": func(t *testing.T, seat string) error {
+			files, err := filepath.Glob(filepath.Join(seat, "*.wal"))
+			if err == nil {
+				rewritten(func(b []byte) []byte { b[400] ^= 4; return b })(t, files[0])
+			}
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
+				fl.grow(3, "a", "b", "c")
+				for i := range 20 {
+					fl.insist(job(i + 1))
+				}
+				fl.settle()
+				had := fl.nodes["a"].Replica().Applied()
+				fl.down("a")
+				fl.insist(job(21))
+				fl.settle() // c has what b has
+				fl.down("b", "c")
+				for _, id := range []string{"a", "b"} {
+					if err := hurt(t, filepath.Join(fl.dir, id+"1", "raft-1")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fl.up("a", "b", "c")
+				c := fl.nodes["c"]
+				fl.await("c knows of both", func() bool { return len(c.Losses()) == 2 })
+				for _, l := range c.Losses() {
+					if l.Held < had || l.Left >= had {
+						t.Errorf("%s says that it had acknowledged entry %d and has %d, want at least %d", l.Server, l.Held, l.Left, had)
+					}
+				}
+				best, err := c.Copy()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range c.Losses() {
+					for id, b := range fl.nodes {
+						fl.await(id+" knows that c's copy has it all", func() bool { return b.Covers(best, l) })
+					}
+					older := best
+					older.Seat, older.Index = "", l.Held-1
+					if c.Covers(older, l) {
+						t.Errorf("a copy that ends at entry %d is said to have what %s had acknowledged", older.Index, l.Server)
+					}
+				}
+			})
+		})
+	}
+}

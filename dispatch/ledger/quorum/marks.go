@@ -100,7 +100,7 @@ func (m *seenMarks) show(s *seat) (out []mark.Signed) {
 	if own, ok := m.own(s); ok {
 		out = append(out, own)
 	}
-	g := m.place.generation()
+	g := m.generation()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out = append(out, m.book.In(g)...)
@@ -113,7 +113,7 @@ func (m *seenMarks) learn(shown []mark.Signed, voters []Voter) (own *mark.Mark) 
 	if m.cfg.Verify == nil || len(shown) > maxShown {
 		return nil
 	}
-	s, g := m.place.seat.Load(), m.place.generation()
+	s, g := m.place.seat.Load(), m.generation()
 	for _, x := range shown {
 		mine := s != nil && x.Mark.Same(mark.Mark{Server: s.self.server(), Generation: s.generation})
 		switch {
@@ -153,6 +153,70 @@ func (m *seenMarks) turnedBack(server string, generation uint64, shown []mark.Si
 	known, ok := m.book.Of(server, generation)
 	m.mu.Unlock()
 	return ok && slices.ContainsFunc(shown, func(x mark.Signed) bool { return x.Mark.Behind(known.Mark) })
+}
+
+// acknowledged is the newest mark that was seen of a server, an empty one if none was.
+func (m *seenMarks) acknowledged(of mark.Mark) mark.Mark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, _ := m.book.Of(of.Server, of.Generation)
+	return known.Mark
+}
+
+// attest keeps the last mark of a seat of this peer's that is lost among those that are shown.
+func (m *seenMarks) attest(last mark.Mark) {
+	if last.Server == "" || m.cfg.Sign == nil {
+		return
+	}
+	signed, err := mark.Sign(last, m.cfg.Sign)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty = m.book.Add(signed) || m.dirty
+}
+
+// covers tells whether a copy has all that a voter had decided when it acknowledged what it is known
+// to have acknowledged; false where nothing is known of it. A voter that acknowledged as much in the
+// same term, or a later one, has it.
+func (m *seenMarks) covers(c Copy, l Loss) bool {
+	lost := m.acknowledged(mark.Mark{Server: l.Server, Generation: l.Generation})
+	if l.Generation != c.Generation || lost.Index == 0 || lost.Index < l.Held {
+		return false
+	}
+	has := mark.Mark{Term: c.Epoch.Term, Index: c.Index}
+	if s := m.place.seat.Load(); s != nil && s.self.server() == c.Seat {
+		if own, ok := s.store.Acknowledged(); ok {
+			has = own
+		}
+	} else if known := m.acknowledged(mark.Mark{Server: c.Seat, Generation: c.Generation}); known.Index > 0 {
+		has = known
+	}
+	return lost.Term <= has.Term && lost.Index <= has.Index
+}
+
+// generation is that of the marks which count here: of this peer's ledger, or while it knows none,
+// because its disk lost it, the newest of which there are marks.
+func (m *seenMarks) generation() uint64 {
+	g := m.place.generation()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g == 0 {
+		g = m.book.Newest()
+	}
+	return g
+}
+
+// fill adds to what voters lost how far they had acknowledged, where others know it better.
+func (m *seenMarks) fill(lost []Loss) []Loss {
+	for i := range lost {
+		known := m.acknowledged(mark.Mark{Server: lost[i].Server, Generation: lost[i].Generation})
+		if known.Index > lost[i].Held {
+			lost[i].Held = known.Index
+		}
+	}
+	return lost
 }
 
 // tellEvery is the least time between two rounds in which a voter tells the others how far it has

@@ -94,11 +94,14 @@ func (n *Node) Lost() *Loss { return n.identity.loss() }
 // Losses are the voters that had to give up their seats, because their disks lost what they had
 // acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
 // to decide.
-func (n *Node) Losses() []Loss { return n.identity.losses(n.dir.list()) }
+func (n *Node) Losses() []Loss { return n.marks.fill(n.identity.losses(n.dir.list())) }
 
 // Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0
 // if nothing is.
 func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generation) }
+
+// Covers tells whether a copy has all that a voter which lost its log is known to have acknowledged.
+func (n *Node) Covers(c Copy, l Loss) bool { return n.marks.covers(c, l) }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
 // others'; "" if nothing is known.

@@ -369,6 +369,22 @@ func (t *seating) unsound(s *seat, why error) {
 	t.wakes.unsound.Set()
 }
 
+// heldOnce is how far the log of this peer's seat had acknowledged, whatever is left of it: the mark
+// beside the folder says so, and what others saw. Nothing, if none of them does.
+func (t *seating) heldOnce(generation uint64) mark.Mark {
+	self := mark.Mark{Server: t.identity.server().server(), Generation: generation}
+	held := t.marks.acknowledged(self)
+	file, own, err := mark.Open(t.folder.markPath())
+	if err != nil {
+		return held
+	}
+	_ = file.Close()
+	if own.Same(self) && (held.Server == "" || held.Behind(own)) {
+		return own
+	}
+	return held
+}
+
 // lose gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a
 // person to look at, and remembers what was lost. The caller holds life.
 func (t *seating) lose(generation uint64, u *store.Unsound) error {
@@ -381,7 +397,9 @@ func (t *seating) lose(generation uint64, u *store.Unsound) error {
 		t.leave()
 	}
 	t.dir.suppose(voters) // for messages
-	t.identity.lose(generation, u, aside)
+	held := t.heldOnce(generation)
+	t.marks.attest(held)
+	t.identity.lose(generation, u, held.Index, aside)
 	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", aside)
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("remember that the seat among the voters was lost: %w", err)

@@ -91,6 +91,14 @@ func (b *Book) In(generation uint64) (out []Signed) {
 	return out
 }
 
+// Newest is the highest generation of which there are marks, 0 if there are none.
+func (b *Book) Newest() (generation uint64) {
+	for _, s := range b.list {
+		generation = max(generation, s.Mark.Generation)
+	}
+	return generation
+}
+
 // Encode writes the book.
 func (b *Book) Encode() ([]byte, error) { return wire.Marshal(b.list) }
 
