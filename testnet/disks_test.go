@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,11 +26,12 @@ import (
 	"github.com/coveyproject/covey/testnet"
 )
 
-// Rounds of damaged disks with real processes, real files and SIGKILL. 200 of them:
+// Rounds of damaged disks with real processes, real files and SIGKILL. 200 of them are what a change
+// to ledger, journal or identity on disk is held against:
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 0, "rounds of TestDamagedDisks, the first of which play each scene once; 0: 3, or 13 with -tags long")
+	rounds   = flag.Int("rounds", 0, "rounds of TestDamagedDisks, the first of which play each scene once; 0: 1, or 13 with -tags long")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
@@ -256,10 +258,8 @@ func (d *diskRound) stuck() {
 				return err.Error()
 			}
 			text := strings.Join(st.Warnings, "\n")
-			for j := range d.hurt {
-				if !strings.Contains(text, fmt.Sprintf("p%d ", j)) {
-					return fmt.Sprintf("peer %d does not name p%d: %s", k, j, text)
-				}
+			if why := d.namesLosses(text); why != "" {
+				return fmt.Sprintf("peer %d does not say %s: %s", k, why, text)
 			}
 			if !strings.Contains(text, "peer recover") {
 				return fmt.Sprintf("peer %d does not say what to type: %s", k, text)
@@ -267,13 +267,41 @@ func (d *diskRound) stuck() {
 		}
 		return ""
 	})
+	d.await("`peer recover` names the same before it asks", func() string {
+		k := 1 + d.r.IntN(d.net.N())
+		cmd := exec.CommandContext(d.t.Context(), exe(d.t), "--data", d.net.Data(k), "recover")
+		out, err := cmd.CombinedOutput() // there is nobody to ask, so that it fails
+		if why := d.namesLosses(string(out)); why != "" {
+			return fmt.Sprintf("at peer %d (%v) it does not say %s: %s", k, err, why, out)
+		}
+		if strings.Contains(string(out), "do not answer") {
+			return fmt.Sprintf("at peer %d it says that peers do not answer which run: %s", k, out)
+		}
+		d.t.Logf("peer %d: %s", k, out)
+		return ""
+	})
 	d.over = true
+}
+
+// namesLosses says what a text lacks: whose disks are hurt, and up to which entry each had
+// acknowledged. Who lost only its own mark may not know that.
+func (d *diskRound) namesLosses(text string) string {
+	for j, how := range d.hurt {
+		who := fmt.Sprintf(`\bp%d gives no vote: `, j)
+		if how != "mark gone" {
+			who += `[^.]*had acknowledged entry [1-9]`
+		}
+		if !regexp.MustCompile(who).MatchString(text) {
+			return who
+		}
+	}
+	return ""
 }
 
 // lostLogScenes: a voter's log is emptied, gone, garbage, cut off or turned back.
 func lostLogScenes() []diskScene {
 	return []diskScene{
-		{"the log of one who had acknowledged is lost, and another was away", func(d *diskRound) {
+		{"the log of one who had acknowledged is lost, and another was away", withTasks(func(d *diskRound) {
 			order := d.r.Perm(3)
 			away, liar, third := order[0]+1, order[1]+1, order[2]+1
 			d.kill(away)
@@ -284,32 +312,32 @@ func lostLogScenes() []diskScene {
 			if d.leaderLacksNothing(4 * time.Second) {
 				d.t.Error("somebody leads without the only disk that has what was decided")
 			}
-		}},
-		{"one log is lost while the others go on", func(d *diskRound) {
+		})},
+		{"one log is lost while the others go on", withTasks(func(d *diskRound) {
 			k := 1 + d.r.IntN(3)
 			d.kill(k)
 			d.damage(k)
 			d.submit(1 + k%3)
 			d.start(k)
 			d.leaderLacksNothing(time.Second)
-		}},
-		{"the logs of a majority are lost", func(d *diskRound) {
+		})},
+		{"the logs of a majority are lost", withTasks(func(d *diskRound) {
 			order := d.r.Perm(3)
 			d.kill(1, 2, 3)
 			d.damage(order[0] + 1)
 			d.damage(order[1] + 1)
 			d.startAll()
 			d.stuck()
-		}},
-		{"only the memo is gone, of all", func(d *diskRound) {
+		})},
+		{"only the memo is gone, of all", withTasks(func(d *diskRound) {
 			d.kill(1, 2, 3)
 			for k := 1; k <= 3; k++ {
 				if err := os.Remove(filepath.Join(d.net.Data(k), "ledger", "memo")); err != nil {
 					d.t.Fatal(err)
 				}
 			}
-		}},
-		{"the ledger's folder is turned back", func(d *diskRound) {
+		})},
+		{"the ledger's folder is turned back", withTasks(func(d *diskRound) {
 			order := d.r.Perm(3)
 			away, back, third := order[0]+1, order[1]+1, order[2]+1
 			d.kill(back)
@@ -331,8 +359,8 @@ func lostLogScenes() []diskScene {
 			if d.leaderLacksNothing(4 * time.Second) {
 				d.t.Error("somebody leads without the only disk that has what was decided")
 			}
-		}},
-		{"a whole data folder is turned back, and others have seen more of it", func(d *diskRound) {
+		})},
+		{"a whole data folder is turned back, and others have seen more of it", withTasks(func(d *diskRound) {
 			order := d.r.Perm(3)
 			back, third := order[0]+1, order[1]+1
 			d.kill(back)
@@ -350,8 +378,16 @@ func lostLogScenes() []diskScene {
 			d.hurt[back] = "turned back with all of its data folder"
 			d.startAll()
 			d.leaderLacksNothing(2 * time.Second)
-		}},
+		})},
 	}
+}
+
+// withTasks plays a scene while tasks run, of which nothing may run twice.
+func withTasks(play func(*diskRound)) func(*diskRound) {
+	return withWork(func(w *workRound) {
+		w.work()
+		play(w.diskRound)
+	})
 }
 
 // damage hurts the log of a peer that does not run.

@@ -50,6 +50,10 @@ func withWork(play func(*workRound)) func(*diskRound) {
 		defer os.Remove(w.stay) // what still runs ends, also where its peer forgot it
 		defer w.lastWords()
 		play(w)
+		w.ranOnce()
+		if w.over {
+			return
+		}
 		w.startAll()
 		w.keepsAll()
 		w.comesToAnEnd()
