@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +24,8 @@ func jobCommand(c *cli) *cobra.Command {
 		Use:   "job ID",
 		Short: "One job: what it runs, state, counts, why it waits",
 		Long: `One job: what it runs and needs, its state, its tasks, how fast they end and how long they ran,
-why any of them wait, and what cannot be reached. --file prints a job file that would do the same,
-to be changed and submitted again.`,
+which peers are clearly slower than the others, why any of them wait, and what cannot be reached.
+--file prints a job file that would do the same, to be changed and submitted again.`,
 		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +81,9 @@ func jobText(w io.Writer, j api.Job) {
 		line("progress", paceLine(j))
 	}
 	line("times", timesText(j.Pace))
+	for _, text := range slowTexts(j.Pace) {
+		line("slow", text)
+	}
 	line("submitted", j.Submitted.Local().Format(withZone)+" through "+shortID(j.Submitter))
 	if j.Ended != nil {
 		line("ended", j.Ended.Local().Format(withZone)+", took "+took(j))
@@ -171,4 +175,31 @@ func timesText(p *api.Pace) string {
 	}
 	return fmt.Sprintf("tasks ran %s on average, after waiting %s; the longest, %s, %s",
 		short(seconds(p.Ran)), short(seconds(p.Waited)), p.Longest, short(seconds(p.LongestTook)))
+}
+
+// slowTexts says which peers are clearly slower than the others, a sentence for each.
+func slowTexts(p *api.Pace) (out []string) {
+	if p == nil {
+		return nil
+	}
+	for _, x := range p.Peers {
+		if x.Slower == 0 {
+			continue
+		}
+		name, usual := cmp.Or(x.PeerName, shortID(x.Peer)), short(seconds(x.Others))
+		if takes := x.Slower * x.Others; takes > x.Took { // of those that run there
+			out = append(out, fmt.Sprintf("%s has run a task for %s that takes %s elsewhere", name, short(seconds(takes)), usual))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s takes %s× as long as the others: %s instead of %s", name, times(x.Slower), short(seconds(x.Took)), usual))
+	}
+	return out
+}
+
+// times writes how many times as large something is: 2.5, 5.
+func times(n float64) string {
+	if n < 3 {
+		return number(float64(int(n*10+0.5)) / 10)
+	}
+	return strconv.Itoa(int(n + 0.5))
 }

@@ -249,3 +249,25 @@ func TestTasksHaveAColumnForWhatTheyWereHeldToWhereTheyDiffer(t *testing.T) {
 		t.Error("they differ")
 	}
 }
+
+func TestAJobNamesThePeersThatAreClearlySlower(t *testing.T) {
+	var b bytes.Buffer
+	jobText(&b, api.Job{Pace: &api.Pace{Peers: []api.PeerPace{
+		{PeerName: "pi", Ended: 9, Took: 12, Others: 2.4, Slower: 5},
+		{PeerName: "old", Ended: 5, Took: 6, Others: 2.4, Slower: 2.5},
+		{PeerName: "nas", Ended: 40, Took: 2.4, Others: 2.5},
+		{PeerName: "stuck", Running: 1, Oldest: 90, Others: 2.4, Slower: 37.5},
+	}}})
+	for _, want := range []string{
+		"slow       pi takes 5× as long as the others: 12s instead of 2.4s\n",
+		"slow       old takes 2.5× as long as the others: 6s instead of 2.4s\n",
+		"slow       stuck has run a task for 1m30s that takes 2.4s elsewhere\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "nas") {
+		t.Error(b.String())
+	}
+}

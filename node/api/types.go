@@ -163,6 +163,20 @@ type Pace struct {
 	// Longest is the task that ran longest of those that ended, "" if none did.
 	Longest     string  `json:"longest"`
 	LongestTook float64 `json:"longest_took"`
+	// Peers are those that ran tasks of the job or run some, those that take longest for one first.
+	Peers []PeerPace `json:"peers"`
+}
+
+// PeerPace says how long tasks of a job take on one peer, in seconds.
+type PeerPace struct {
+	Peer     string  `json:"peer"`
+	PeerName string  `json:"peer_name"`
+	Ended    int     `json:"ended"`            // tasks that are complete there, and say how long they took
+	Took     float64 `json:"took"`             // their median; 0: none are
+	Running  int     `json:"running"`          // tasks that run there now
+	Oldest   float64 `json:"oldest"`           // the longest of them has run so long
+	Others   float64 `json:"others"`           // what a task takes on the other peers; 0: too few have ended there
+	Slower   float64 `json:"slower,omitempty"` // this peer is clearly slower than the others: it takes so many times as long
 }
 
 // Over tells whether the job has ended.

@@ -48,22 +48,3 @@ func TestWhatBecomesOfTasksThatCannotBeReachedIsSaid(t *testing.T) {
 		}
 	}
 }
-
-func TestThePaceOfAJobIsThatOfTheLastHalfMinute(t *testing.T) {
-	const now = int64(100_000)
-	p := paces{from: now - paceSpan.Milliseconds(), to: now}
-	for i := range int64(10) { // one each ten seconds, of two seconds, after a second of waiting and another in line
-		p.add(&taskstate.Status{Task: taskstate.Task("j", int(i)+1, 1), State: taskstate.Complete, At: i*10_000 + 9000, Took: 2000 + i, Waited: 1000}, i*1000, i*1000+1000)
-	}
-	if got := p.rate(); got != 0.1 {
-		t.Errorf("%v in a second", got)
-	}
-	if p.longest.Task.Slot != 10 || p.ran/int64(p.ends) != 2004 || p.waited/int64(p.ends) != 2000 {
-		t.Errorf("%+v", p)
-	}
-	young := paces{from: now - paceSpan.Milliseconds(), to: now}
-	young.add(&taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Complete, At: now - 100}, now-600, now-500)
-	if got := young.rate(); got != 0 {
-		t.Errorf("after half a second: %v in a second", got)
-	}
-}

@@ -80,19 +80,43 @@ func (x *Shapes) scan(f *shape.Facts, job taskstate.JobID, count int) {
 	}
 }
 
-// pace is how fast a job goes: of one with very many slots it is a picture like the others, as to
-// look at all of them takes long.
+// pace says how fast a job goes that ends by itself; nil for others. That of one with very many
+// slots is a picture like the others, as to look at all of them takes long.
 func (x *Shapes) pace(job taskstate.JobID) *api.Pace {
 	slots, now, err := x.stamp(job)
-	if err != nil || slots <= piece {
-		return x.view.pace(job)
+	if err != nil {
+		return nil
+	}
+	left, ends := 0, false
+	x.view.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			c := j.Counts()
+			left, ends = c.Pending+c.Open, !j.Lasts() && !j.Scheduled()
+		}
+	})
+	if !ends {
+		return nil
 	}
 	scan := func() *shape.Facts {
 		f := shape.New(slots, x.view.now())
 		x.scan(f, job, slots)
 		return f
 	}
-	return x.cache.Look(job, now, scan, "pace", func(*shape.Facts) any { return x.view.pace(job) }).(*api.Pace)
+	draw := func(f *shape.Facts) any {
+		p := f.Pace(left)
+		for i := range p.Peers {
+			q := &p.Peers[i]
+			q.PeerName = x.view.Who.Name(q.Peer)
+			if q.Running > 0 {
+				p.Running[cmp.Or(q.PeerName, q.Peer)] += q.Running
+			}
+		}
+		return p
+	}
+	if slots <= piece {
+		return draw(scan()).(*api.Pace)
+	}
+	return x.cache.Look(job, now, scan, "pace", draw).(*api.Pace)
 }
 
 // Grid implements api.ShapeBackend.

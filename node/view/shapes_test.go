@@ -113,6 +113,38 @@ func TestThePaceOfALargeJobIsLookedForOnceAndSaysTheSame(t *testing.T) {
 	}
 }
 
+func TestAJobTellsHowLongItsTasksTakeOnEachPeer(t *testing.T) {
+	s := newScripted(t)
+	fast, pi := s.newAuthor(), s.newAuthor()
+	s.take(someJob, "job", s.self, 9)
+	end := func(a author, slot int, took int64) {
+		st := complete(slot, s.assign(someJob, a, slot, 1))
+		st.Took = took
+		s.settle(a, st)
+	}
+	for slot := 1; slot <= 4; slot++ {
+		end(fast, slot, 2400)
+	}
+	for slot := 5; slot <= 7; slot++ {
+		end(pi, slot, 12_000)
+	}
+	s.report(pi, 1, running(8, s.assign(someJob, pi, 8, 1)))
+	j, err := s.Job(t.Context(), "job")
+	if err != nil || j.Job.Pace == nil || len(j.Job.Pace.Peers) != 2 {
+		t.Fatalf("%+v, %v", j.Job.Pace, err)
+	}
+	a, b := j.Job.Pace.Peers[0], j.Job.Pace.Peers[1]
+	if a.Peer != pi.id || a.Took != 12 || a.Ended != 3 || a.Running != 1 || a.Others != 2.4 || a.Slower != 5 {
+		t.Errorf("%+v", a)
+	}
+	if b.Peer != fast.id || b.Took != 2.4 || b.Ended != 4 || b.Others != 12 || b.Slower != 0 {
+		t.Errorf("%+v", b)
+	}
+	if n := j.Job.Pace.Running; len(n) != 1 || n[pi.id] != 1 {
+		t.Errorf("%v", n)
+	}
+}
+
 // saysLast is what tasks here have printed; it counts how often that is read.
 type saysLast struct {
 	asked atomic.Int64

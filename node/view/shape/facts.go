@@ -30,11 +30,13 @@ type Facts struct {
 	Now  int64 // when they were gathered, milliseconds since 1970
 	Open int   // rows that go on
 
+	job    taskstate.JobID
 	slots  int
 	peers  []taskstate.PeerID
 	places map[taskstate.PeerID]uint16
 	late   []Row // earlier attempts, until all slots are in
 	groups groups
+	pace   paces
 }
 
 // New begins with the facts of a job of so many slots.
@@ -47,15 +49,24 @@ type Reported func(taskstate.TaskID) (taskstate.Status, bool)
 
 // Add takes in the slots from first to last, after those before them. The record is read.
 func (f *Facts) Add(j *ledger.JobRecord, first, last int, heard Reported) {
-	id := j.Job().ID
-	for n := first; n <= min(last, f.slots); n++ {
-		r := j.Slot(n)
-		f.add(id, r, heard)
-		if r.Attempt < 2 {
-			continue
+	f.job = j.Job().ID
+	if first == 1 {
+		f.pace.to = f.Now
+		if at, over := j.Ended(); over {
+			f.pace.to = at
 		}
-		for _, p := range j.Past(n) {
-			f.past(n, p)
+	}
+	for n := first; n <= min(last, f.slots); n++ {
+		r, since := j.Slot(n), j.Accepted()
+		f.add(r, heard)
+		if r.Attempt > 1 {
+			for _, p := range j.Past(n) {
+				f.past(n, p)
+				since = p.GivenUpAt
+			}
+		}
+		if r.Final != nil && r.Peer != "" {
+			f.pace.add(r.Final, since, r.AssignedAt)
 		}
 	}
 	if len(f.Rows) == f.slots {
@@ -71,7 +82,7 @@ func (f *Facts) Wait() {
 	f.Open = f.slots
 }
 
-func (f *Facts) add(id taskstate.JobID, r ledger.SlotRecord, heard Reported) {
+func (f *Facts) add(r ledger.SlotRecord, heard Reported) {
 	row := Row{
 		Slot: uint32(r.Slot), Attempt: uint32(max(r.Attempt, 1)), peer: f.place(r.Peer), State: taskstate.Pending, Retired: r.Retired,
 		Open: r.Final == nil,
@@ -79,7 +90,7 @@ func (f *Facts) add(id taskstate.JobID, r ledger.SlotRecord, heard Reported) {
 	st := r.Final
 	if r.Open {
 		row.State = taskstate.Assigned
-		if said, ok := heard(taskstate.Task(id, r.Slot, r.Attempt)); ok {
+		if said, ok := heard(taskstate.Task(f.job, r.Slot, r.Attempt)); ok {
 			row.State, st = said.State, &said
 		}
 	}
