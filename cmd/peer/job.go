@@ -115,19 +115,26 @@ func (c *cli) failures(ctx context.Context, job string) (f api.Failures) {
 // mostFailures is how many ways to fail are shown of a job.
 const mostFailures = 5
 
-// failuresText says how tasks failed, in groups, each with what one of them printed last.
+// failuresText says how tasks failed, in groups, each with the different lines that some of them
+// printed last.
 func failuresText(w io.Writer, f api.Failures) {
 	for i, g := range f.Groups {
 		if i == mostFailures {
 			fmt.Fprintf(w, "%-10s and in %d other ways; see `peer tasks ID --failed`\n", "", len(f.Groups)-i)
 			return
 		}
-		line := fmt.Sprintf("%d × %s on %s", g.Count+g.Earlier, cmp.Or(g.Message, g.Reason, g.State), failedOn(g.Peers))
-		if g.Last != "" {
-			line += ": " + g.Last
+		said := g.Said()
+		if len(said) == 0 {
+			said = g.Examples[:1]
 		}
-		_, task, _ := strings.Cut(g.Examples[0].Task, ".")
-		fmt.Fprintf(w, "%-10s %s\n", "failed", printable(line+" (task "+task+")"))
+		for k, e := range said {
+			name, line := "failed", fmt.Sprintf("%d × %s on %s: ", g.Count+g.Earlier, cmp.Or(g.Message, g.Reason, g.State), failedOn(g.Peers))
+			if k > 0 {
+				name, line = "", "  or: "
+			}
+			_, task, _ := strings.Cut(e.Task, ".")
+			fmt.Fprintf(w, "%-10s %s (task %s)\n", name, printable(strings.TrimSuffix(line+e.Last, ": ")), task)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // ShapeBackend shows jobs of any size in a few kilobytes.
@@ -79,16 +80,32 @@ type Failure struct {
 	Message  string      `json:"message"`
 	Count    int         `json:"count"`             // slots whose newest attempt ended so
 	Earlier  int         `json:"earlier,omitempty"` // attempts that slots have left behind
-	Last     string      `json:"last,omitempty"`    // line that the first example printed, of the first 12 groups, if it could be had in time: at most 100 characters, control characters spelled out
-	Examples []Example   `json:"examples"`          // the first, at most 5
+	Last     string      `json:"last,omitempty"`    // of the first example that says something
+	Examples []Example   `json:"examples"`          // at most 5: the first, and a later one
 	Peers    []PeerCount `json:"peers"`             // where they were, most first
 }
 
-// Example is one task of a group.
+// Example is one task of a group. Last is the line it printed last, in the first 12 groups and if it
+// could be had in time: at most 100 characters, control characters spelled out.
 type Example struct {
 	Task     string `json:"task"`
 	Peer     string `json:"peer"`
 	PeerName string `json:"peer_name"`
+	Last     string `json:"last,omitempty"`
+}
+
+// Said are the examples that printed something last, without those that differ from one before only
+// in numbers.
+func (f Failure) Said() (out []Example) {
+	known := map[string]bool{}
+	for _, e := range f.Examples {
+		words := strings.Join(strings.FieldsFunc(e.Last, unicode.IsDigit), "0")
+		if e.Last != "" && !known[words] {
+			known[words] = true
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // PeerCount is how many tasks of something were on a peer.

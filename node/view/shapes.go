@@ -157,6 +157,9 @@ func (x *Shapes) Failures(ctx context.Context, id string) (out api.Failures, err
 	})
 	if err == nil {
 		out.Groups = slices.Clone(out.Groups) // the cache's stay as they are
+		for i := range out.Groups {
+			out.Groups[i].Examples = slices.Clone(out.Groups[i].Examples)
+		}
 		x.lastLines(ctx, out.Groups)
 	}
 	return out, err
@@ -165,7 +168,7 @@ func (x *Shapes) Failures(ctx context.Context, id string) (out api.Failures, err
 // What a picture of failures may cost to say what tasks printed last.
 const (
 	lastGroups  = 12 // the first
-	lastAtOnce  = 4
+	lastAtOnce  = 8
 	lastWait    = 400 * time.Millisecond // for all of them
 	lastTail    = 5                      // lines, of which some may be empty
 	lastBytes   = 64 << 10               // of a task's output
@@ -200,31 +203,51 @@ func (l *lasts) put(task string, x lastLine) {
 	l.of[task] = x
 }
 
-// lastLines fills in what one task of each group printed last, of the first groups and as far as it
-// can be had in time.
+// lastLines fills in what the examples of each group printed last, of the first groups and as far as
+// it can be had in time: of each group one, then the others.
 func (x *Shapes) lastLines(ctx context.Context, groups []api.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, lastWait)
 	defer cancel()
-	var asking sync.WaitGroup
-	turns := make(chan struct{}, lastAtOnce)
-	for i := range groups[:min(len(groups), lastGroups)] {
-		task, known := groups[i].Examples[0].Task, false
-		if groups[i].Last, known = x.lasts.get(task); known {
-			continue
-		}
-		asking.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			found := lastLine{}
-			var err error
-			if found.text, err = x.lastOf(ctx, task); err != nil {
-				found.until = time.Now().Add(lastMissing)
+	groups = groups[:min(len(groups), lastGroups)]
+	var missing []*api.Example
+	for k := range shape.MaxExamples {
+		for i := range groups {
+			if k < len(groups[i].Examples) {
+				e, known := &groups[i].Examples[k], false
+				if e.Last, known = x.lasts.get(e.Task); !known {
+					missing = append(missing, e)
+				}
 			}
-			x.lasts.put(task, found)
-			groups[i].Last = found.text
+		}
+	}
+	var asking sync.WaitGroup
+	turns := make(chan *api.Example, len(missing))
+	for _, e := range missing {
+		turns <- e
+	}
+	close(turns)
+	for range min(len(missing), lastAtOnce) {
+		asking.Go(func() {
+			for e := range turns {
+				if ctx.Err() != nil {
+					return // the others have their turn when somebody looks again
+				}
+				found := lastLine{}
+				var err error
+				if found.text, err = x.lastOf(ctx, e.Task); err != nil {
+					found.until = time.Now().Add(lastMissing)
+				}
+				x.lasts.put(e.Task, found)
+				e.Last = found.text
+			}
 		})
 	}
 	asking.Wait()
+	for i := range groups {
+		for _, e := range groups[i].Examples {
+			groups[i].Last = cmp.Or(groups[i].Last, e.Last)
+		}
+	}
 }
 
 // lastOf is the last line of a task on stderr, or if there is none on stdout.

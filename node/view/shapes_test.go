@@ -173,6 +173,11 @@ func (o *saysLast) Copy(ctx context.Context, r tasklog.Request, f func(tasklog.C
 
 // failing is a job of which every slot has failed here, each in its own way.
 func failing(t *testing.T, slots int, out *saysLast) *scripted {
+	return failingWith(t, slots, out, func(slot int) int { return slot })
+}
+
+// failingWith is a job of which every slot has failed here, with that exit code.
+func failingWith(t *testing.T, slots int, out *saysLast, exit func(slot int) int) *scripted {
 	s := newScripted(t)
 	me := author{s.self, "0123456789abcdef"}
 	j := taskstate.Job{ID: someJob, Name: "job", Submitter: s.self, Count: slots, Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"render"}}}}
@@ -185,7 +190,7 @@ func failing(t *testing.T, slots int, out *saysLast) *scripted {
 	index := s.assign(someJob, me, 1, slots)
 	for slot := 1; slot <= slots; slot++ {
 		end := complete(slot, index)
-		end.State, end.Exit, end.Reason, end.Message = taskstate.Failed, slot, taskstate.ReasonExit, fmt.Sprint("exit code ", slot)
+		end.State, end.Exit, end.Reason, end.Message = taskstate.Failed, exit(slot), taskstate.ReasonExit, fmt.Sprint("exit code ", exit(slot))
 		s.settle(me, end)
 	}
 	s.cfg.Output = func() Output { return out }
@@ -220,6 +225,37 @@ func TestAGroupOfFailuresSaysWhatOneOfThemPrintedLastAndThatIsReadOnce(t *testin
 			if n := out.asked.Load(); n != lastGroups || said != lastGroups && said != lastGroups-1 {
 				t.Errorf("%d groups say something, after %d questions", said, n)
 			}
+		}
+	})
+}
+
+func TestFailuresWithOneExitCodeShowEachThingThatWasPrintedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &saysLast{line: func(task string) ([]byte, error) {
+			switch {
+			case strings.HasSuffix(task, ".2.1"):
+				return []byte("other b\n"), nil
+			case strings.HasSuffix(task, ".8.1"): // after five others
+				return []byte("disk full\n"), nil
+			}
+			return []byte("boom a at line " + task + "\n"), nil
+		}}
+		s := failingWith(t, 12, out, func(int) int { return 1 })
+		for range 2 {
+			bad, err := s.Shapes.Failures(t.Context(), "job")
+			if err != nil || len(bad.Groups) != 1 || bad.Groups[0].Count != 12 {
+				t.Fatalf("%+v, %v", bad, err)
+			}
+			var said []string
+			for _, e := range bad.Groups[0].Said() {
+				said = append(said, e.Last)
+			}
+			if got := strings.Join(said, "; "); got != "boom a at line "+string(someJob)+".1.1; other b; disk full" || bad.Groups[0].Last != said[0] {
+				t.Errorf("%s, and %q of the group", got, bad.Groups[0].Last)
+			}
+		}
+		if n := out.asked.Load(); n != 5 {
+			t.Errorf("%d questions", n)
 		}
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-const (
-	maxGroups   = 200 // ways to fail that are told apart: the first
-	maxExamples = 5
-)
+const maxGroups = 200 // ways to fail that are told apart: the first
+
+// MaxExamples is how many tasks of a group of failures are named.
+const MaxExamples = 5
 
 // ending is what failures of one group have in common.
 type ending struct {
@@ -61,8 +61,11 @@ func (g *groups) add(r *Row, peer taskstate.PeerID, st *taskstate.Status) {
 	} else {
 		x.count++
 	}
-	if len(x.examples) < maxExamples {
+	switch n := x.count + x.earlier; {
+	case n <= MaxExamples:
 		x.examples = append(x.examples, api.Example{Task: st.Task.String(), Peer: peer})
+	case n&(n-1) == 0: // the last of them is a later one: how tasks fail may change
+		x.examples[MaxExamples-1] = api.Example{Task: st.Task.String(), Peer: peer}
 	}
 }
 

@@ -198,7 +198,7 @@ func TestAlikeFailuresAreOneGroupAndOthersAreCounted(t *testing.T) {
 	f.groups.add(&Row{}, "p", &taskstate.Status{State: taskstate.Complete})
 	f.groups.add(&Row{}, "p", &taskstate.Status{State: taskstate.Shutdown})
 	out := f.Failures()
-	if len(out.Groups) != 2 || out.Count != 9 || out.Groups[0].Count != 5 || *out.Groups[0].ExitCode != 1 || out.Groups[1].Earlier != 1 || len(out.Groups[0].Examples) != maxExamples || out.Groups[0].Peers[0].Tasks != 5 {
+	if len(out.Groups) != 2 || out.Count != 9 || out.Groups[0].Count != 5 || *out.Groups[0].ExitCode != 1 || out.Groups[1].Earlier != 1 || len(out.Groups[0].Examples) != MaxExamples || out.Groups[0].Peers[0].Tasks != 5 {
 		t.Errorf("%+v", out)
 	}
 	for k := range maxGroups {
