@@ -50,7 +50,7 @@ func (m *Model) back(key string) []Ask {
 		}
 		m.find = ""
 	default:
-		m.page, m.tasks = overview, nil
+		m.page, m.tasks, m.slow = overview, nil, nil
 	}
 	return nil
 }
@@ -62,8 +62,11 @@ func (m *Model) moved(key string) bool {
 		return false
 	}
 	if m.page == logPage {
-		m.scroll = max(0, min(m.scroll-by, len(m.logs)-1))
+		m.scroll = max(0, min(m.scroll-by, len(m.logs.Lines)-1))
 		return true
+	}
+	if m.page == jobPage && len(m.tasks) > 0 {
+		m.task = m.tasks[max(0, min(m.chosenTask()+by, len(m.tasks)-1))].ID
 	}
 	if rows := m.rows(); m.page == overview && len(rows) > 0 {
 		m.chosen = rows[max(0, min(m.selected(rows)+by, len(rows)-1))].key
@@ -83,16 +86,20 @@ func (m *Model) does(key string) []Ask {
 	}
 	switch {
 	case (key == "enter" || key == "right") && m.page == overview:
-		m.open, m.chosen, m.tasks = r.key, r.key, nil
+		m.open, m.chosen, m.tasks, m.slow, m.task = r.key, r.key, nil, nil, ""
 		if r.peer != nil {
 			m.page = peerPage
 			return nil
 		}
 		m.page = jobPage
-		return []Ask{{Tasks, r.job.ID}}
-	case key == "l" && r.job != nil && m.page != logPage:
-		m.before, m.page, m.open, m.chosen, m.logs, m.scroll = m.page, logPage, r.key, r.key, nil, 0
-		return []Ask{{Logs, r.job.ID}}
+		return m.once(Ask{Tasks, r.job.ID})
+	case (key == "l" || m.page == jobPage && key != "c" && key != "d" && key != "a") && r.job != nil && m.page != logPage:
+		id := r.job.ID
+		if at := m.chosenTask(); m.page == jobPage && at >= 0 {
+			id, m.task = m.tasks[at].ID, m.tasks[at].ID
+		}
+		m.before, m.page, m.open, m.chosen, m.logs, m.scroll = m.page, logPage, r.key, r.key, LogsOf{ID: id}, 0
+		return m.once(Ask{Logs, id})
 	case key == "c" && r.job != nil && !r.job.Over():
 		m.ask(Cancel, r.job.ID, r)
 	case key == "d" && r.peer != nil && r.peer.Availability != "drain":

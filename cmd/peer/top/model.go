@@ -17,7 +17,7 @@ import (
 // Ask is what a Model wants of the peer.
 type Ask struct {
 	What Want
-	ID   string // of a job or a peer
+	ID   string // of a job, a task or a peer
 }
 
 // Want is a kind of Ask.
@@ -26,8 +26,8 @@ type Want int
 // The kinds.
 const (
 	Overview Want = iota // peers, jobs, story: Seen.Peers and so on
-	Tasks                // a job's failures and slowest tasks: Seen.Tasks
-	Logs                 // the end of a job's output: Seen.Logs
+	Tasks                // a job's failures and slowest tasks, and which peers are slow: Seen.Tasks
+	Logs                 // the newest lines of a task, or of some of a job: Seen.Logs
 	Cancel
 	Drain
 	Activate
@@ -36,6 +36,7 @@ const (
 
 // Seen is an answer. What is nil was not asked for.
 type Seen struct {
+	Of    Ask // what was asked
 	At    time.Time
 	Err   error
 	Peers *api.Peers
@@ -46,15 +47,17 @@ type Seen struct {
 	Done  string // what was changed
 }
 
-// TasksOf are tasks of one job.
+// TasksOf are tasks of one job, and sentences about peers that are slow at them.
 type TasksOf struct {
 	Job   string
 	Tasks []api.Task
+	Slow  []string
 }
 
-// LogsOf is the end of the output of one job.
+// LogsOf are the newest lines of a task, or of some tasks of a job: these name their task.
 type LogsOf struct {
-	Job   string
+	ID    string
+	Tasks int // that they are of
 	Lines []string
 }
 
@@ -81,8 +84,12 @@ type Model struct {
 	wrong  string    // why the newest question was not answered
 	said   string    // what the last key did
 	tasks  []api.Task
-	logs   []string
+	slow   []string
+	task   string // id of the selected one
+	logs   LogsOf
 	scroll int // lines of output above the newest that is shown
+
+	under map[Want]string // questions about tasks and logs that are not answered, by what they are about
 
 	page     page
 	before   page   // where esc leads from logs and help
@@ -113,6 +120,7 @@ type row struct {
 	key  string
 	peer *api.Peer
 	job  *api.Job
+	task *api.Task
 }
 
 // rows are all that can be selected, peers first, those that run before those that are over.
@@ -159,8 +167,50 @@ func (m *Model) current() (row, bool) {
 	return row{}, false
 }
 
+// taskRows are the tasks that can be selected on the page of a job.
+func (m *Model) taskRows() (out []row) {
+	for i := range m.tasks {
+		out = append(out, row{key: m.tasks[i].ID, task: &m.tasks[i]})
+	}
+	return out
+}
+
+// chosenTask is the place of the selected task; -1: there is none.
+func (m *Model) chosenTask() int {
+	i := slices.IndexFunc(m.tasks, func(t api.Task) bool { return t.ID == m.task })
+	return max(i, min(0, len(m.tasks)-1))
+}
+
+// once asks what is not being asked already: an answer may take longer than a second. What is asked
+// about something else takes the place of the question before.
+func (m *Model) once(a Ask) []Ask {
+	if id, busy := m.under[a.What]; busy && id == a.ID {
+		return nil
+	}
+	if m.under == nil {
+		m.under = map[Want]string{}
+	}
+	m.under[a.What] = a.ID
+	return []Ask{a}
+}
+
+// awaited tells whether an answer is one that is still wanted.
+func (m *Model) awaited(a Ask) bool {
+	if a.What != Tasks && a.What != Logs {
+		return true
+	}
+	if id, busy := m.under[a.What]; !busy || id != a.ID {
+		return false
+	}
+	delete(m.under, a.What)
+	return true
+}
+
 // Seen takes an answer in.
 func (m *Model) Seen(s Seen) {
+	if !m.awaited(s.Of) {
+		return
+	}
 	if s.Err != nil {
 		m.wrong = clean(s.Err.Error())
 		return
@@ -174,11 +224,11 @@ func (m *Model) Seen(s Seen) {
 		m.measure()
 	}
 	if s.Tasks != nil && "j"+s.Tasks.Job == m.open {
-		m.tasks = s.Tasks.Tasks
+		m.tasks, m.slow = s.Tasks.Tasks, s.Tasks.Slow
 	}
-	if s.Logs != nil && "j"+s.Logs.Job == m.open {
-		m.logs = s.Logs.Lines
-		m.scroll = min(m.scroll, max(0, len(m.logs)-1))
+	if s.Logs != nil && s.Logs.ID == m.logs.ID {
+		m.logs = *s.Logs
+		m.scroll = min(m.scroll, max(0, len(m.logs.Lines)-1))
 	}
 }
 
@@ -228,12 +278,11 @@ func (m *Model) left(j *api.Job) time.Duration {
 // Tick is what is asked for every second.
 func (m *Model) Tick() []Ask {
 	asks := []Ask{{What: Overview}}
-	job := strings.TrimPrefix(m.open, "j")
 	switch m.page {
 	case jobPage:
-		asks = append(asks, Ask{Tasks, job})
+		asks = append(asks, m.once(Ask{Tasks, strings.TrimPrefix(m.open, "j")})...)
 	case logPage:
-		asks = append(asks, Ask{Logs, job})
+		asks = append(asks, m.once(Ask{Logs, m.logs.ID})...)
 	}
 	return asks
 }

@@ -29,7 +29,7 @@ func share(part, all float64) float64 {
 func number(f float64) string { return strconv.FormatFloat(float64(int(f*10+0.5))/10, 'f', -1, 64) }
 
 var help = []string{
-	"", "  ↑ ↓ k j, PgUp PgDn, g G   choose a row, or scroll", "  Enter                     open a job or a peer", "  l                         the end of a job's output",
+	"", "  ↑ ↓ k j, PgUp PgDn, g G   choose a row, or scroll", "  Enter                     open a job, a peer or a task", "  l                         the newest lines of a task, or of some of a job",
 	"  c                         cancel a job; asks first", "  d                         drain a peer, or end that; asks first", "  a                         have a peer take tasks again",
 	"  /                         find by name; esc shows all again", "  q, Esc                    back; q leaves at last",
 	"", "  ● runs  ○ waits  ✓ complete  ✗ failed, or away  ★ coordinator", "  CPU is what tasks that run were promised; BUSY is the machine, with", "  all that runs there, and how busy it was since this was opened",
@@ -63,28 +63,28 @@ func (m *Model) jobLines(room int) []string {
 	for _, a := range j.Unreachable {
 		out = append(out, "   "+m.paint(trouble, clean(a.PeerName)+" cannot be reached")+fmt.Sprintf(": %s there %s", many(a.Tasks, "task"), clean(a.Then)))
 	}
-	out = append(out, "", m.paint(dim, taskRow("   TASK", "STATE", "PEER", "TOOK", "")))
-	for i := range m.tasks {
-		t := &m.tasks[i]
-		if len(out) == room-1 && i < len(m.tasks)-1 {
-			out = append(out, m.paint(dim, "   … see `peer tasks "+j.ID+"`"))
-			break
-		}
-		state := said(t.State, "stopped")
-		if slices.Contains([]string{"failed", "rejected", "orphaned"}, state) {
-			state = m.paint(trouble, state)
-		}
-		took := ""
-		if t.Took > 0 {
-			took = span(seconds(t.Took))
-		}
-		note := t.Message
-		if note == "" {
-			note = t.Item
-		}
-		out = append(out, taskRow(fmt.Sprintf("   %d.%d", t.Slot, t.Attempt), state, clean(t.PeerName), took, clean(note)))
+	for _, text := range m.slow {
+		out = append(out, "   "+m.paint(waiting, clean(text)))
 	}
-	return out
+	out = append(out, "", m.paint(dim, taskRow("   TASK", "STATE", "PEER", "TOOK", "")))
+	return append(out, m.list(m.taskRows(), m.chosenTask(), room-len(out), m.taskLine)...)
+}
+
+func (m *Model) taskLine(r row) string {
+	t := r.task
+	state := said(t.State, "stopped")
+	if slices.Contains([]string{"failed", "rejected", "orphaned"}, state) {
+		state = m.paint(trouble, state)
+	}
+	took := ""
+	if t.Took > 0 {
+		took = span(seconds(t.Took))
+	}
+	note := t.Message
+	if note == "" {
+		note = t.Item
+	}
+	return taskRow(fmt.Sprintf("   %d.%d", t.Slot, t.Attempt), state, clean(t.PeerName), took, clean(note))
 }
 
 // said is a state as people read it: "shutdown" is a word of programs.
@@ -142,20 +142,24 @@ func rtt(p *api.Peer) string {
 	return fmt.Sprintf(", %.0f ms", max(1, p.RTT*1000))
 }
 
-// logLines is the end of a job's output, or what is above it.
+// logLines are the newest lines of a task or of some of a job, or what is above them.
 func (m *Model) logLines(room int) []string {
 	r, _ := m.current()
-	name := ""
+	name := m.logs.ID
 	if r.job != nil {
-		name = clean(r.job.Name)
+		name = strings.Replace(name, r.job.ID, clean(r.job.Name), 1)
 	}
-	out := []string{m.paint(dim, " output of "+name+", the newest lines")}
+	of := "the newest lines"
+	if m.logs.Tasks > 1 {
+		of += " of " + many(m.logs.Tasks, "task") + ", those first that failed or run"
+	}
+	out := []string{m.paint(dim, " output of "+name+", "+of)}
 	room--
-	if len(m.logs) == 0 {
+	if len(m.logs.Lines) == 0 {
 		return append(out, "", " nothing yet")
 	}
-	end := max(min(room, len(m.logs)), len(m.logs)-m.scroll)
-	for _, l := range m.logs[max(0, end-room):end] {
+	end := max(min(room, len(m.logs.Lines)), len(m.logs.Lines)-m.scroll)
+	for _, l := range m.logs.Lines[max(0, end-room):end] {
 		out = append(out, " "+clean(l))
 	}
 	return out

@@ -2,10 +2,15 @@ package top
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -17,6 +22,7 @@ import (
 type Peer interface {
 	Peers(ctx context.Context) (api.Peers, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
+	Job(ctx context.Context, id string) (api.JobAnswer, error)
 	Story(ctx context.Context, limit int) (api.Story, error)
 	SomeTasks(ctx context.Context, id string, q api.TaskQuery) (api.Tasks, error)
 	Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error
@@ -27,12 +33,14 @@ type Peer interface {
 const (
 	every   = time.Second
 	patient = 5 * time.Second // with an answer
-	tail    = 200             // lines of output of each stream
+	tail    = 200             // lines of output of each stream of one task
+	some    = 8               // tasks of a job whose output is shown together
+	longest = 4 << 10         // bytes of a line that are kept
 )
 
 // Run shows the screen until somebody leaves it.
 func Run(ctx context.Context, p Peer, in io.Reader, out io.Writer, colour bool) error {
-	t := &terminal{ctx: ctx, peer: p, m: &Model{Colour: colour}}
+	t := &terminal{ctx: ctx, peer: p, m: &Model{Colour: colour}, ends: map[Want]context.CancelFunc{}}
 	_, err := tea.NewProgram(t, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
 	if errors.Is(err, tea.ErrInterrupted) || errors.Is(err, tea.ErrProgramKilled) {
 		return ctx.Err()
@@ -45,9 +53,11 @@ type terminal struct {
 	ctx  context.Context //nolint:containedctx // of the one Run
 	peer Peer
 	m    *Model
+	ends map[Want]context.CancelFunc // of the newest question about tasks, and about logs
+	next tick                        // the one that counts
 }
 
-type tick struct{}
+type tick int
 
 // Init implements tea.Model.
 func (t *terminal) Init() tea.Cmd { return t.asks(t.m.Tick()) }
@@ -60,11 +70,15 @@ func (t *terminal) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		return t, t.asks(t.m.Key(msg.String()))
 	case tick:
-		return t, t.asks(t.m.Tick())
+		if msg == t.next {
+			return t, t.asks(t.m.Tick())
+		}
 	case Seen:
 		t.m.Seen(msg)
-		if msg.Peers != nil || msg.Err != nil && msg.At.IsZero() { // the overview was answered, or not: then it is asked for again
-			return t, tea.Tick(every, func(time.Time) tea.Msg { return tick{} })
+		if msg.Of.What == Overview { // it is asked for again a second after the newest answer
+			t.next++
+			next := t.next
+			return t, tea.Tick(every, func(time.Time) tea.Msg { return next })
 		}
 	}
 	return t, nil
@@ -83,8 +97,14 @@ func (t *terminal) asks(asks []Ask) tea.Cmd {
 		if a.What == Quit {
 			return tea.Quit
 		}
+		ctx, cancel := context.WithTimeout(t.ctx, patient)
+		if a.What == Tasks || a.What == Logs {
+			if end := t.ends[a.What]; end != nil {
+				end() // nobody waits for it any more
+			}
+			t.ends[a.What] = cancel
+		}
 		out = append(out, func() tea.Msg {
-			ctx, cancel := context.WithTimeout(t.ctx, patient)
 			defer cancel()
 			return Answer(ctx, t.peer, a)
 		})
@@ -92,12 +112,11 @@ func (t *terminal) asks(asks []Ask) tea.Cmd {
 	return tea.Batch(out...)
 }
 
-// Answer asks the peer. An error that has a time is not the overview's.
-func Answer(ctx context.Context, p Peer, a Ask) Seen {
-	s := Seen{}
+// Answer asks the peer.
+func Answer(ctx context.Context, p Peer, a Ask) (s Seen) {
 	switch a.What {
 	case Overview:
-		return look(ctx, p)
+		s = look(ctx, p)
 	case Tasks:
 		s.Tasks, s.Err = tasksOf(ctx, p, a.ID)
 	case Logs:
@@ -112,7 +131,7 @@ func Answer(ctx context.Context, p Peer, a Ask) Seen {
 		_, s.Err = p.SetAvailability(ctx, a.ID, api.Availability{Availability: api.Active})
 		s.Done = "it takes tasks again"
 	}
-	s.At = time.Now()
+	s.Of, s.At = a, time.Now()
 	return s
 }
 
@@ -129,42 +148,127 @@ func look(ctx context.Context, p Peer) (s Seen) {
 	if err != nil {
 		return Seen{Err: err}
 	}
-	return Seen{At: time.Now(), Peers: &peers, Jobs: jobs.Jobs, Story: story.Story}
+	return Seen{Peers: &peers, Jobs: jobs.Jobs, Story: story.Story}
 }
 
-// tasksOf are the failures of a job, then what runs, then the slowest.
-func tasksOf(ctx context.Context, p Peer, id string) (*TasksOf, error) {
-	out := &TasksOf{Job: id}
+// shown are the failures of a job, then what runs, then the slowest; so many of each, the first
+// kinds alone if they are enough.
+func shown(ctx context.Context, p Peer, id string, each, enough int) (out []api.Task, err error) {
 	for _, q := range []api.TaskQuery{
-		{States: []string{"failed", "rejected", "orphaned"}, Sort: "-ended", Limit: 20},
-		{States: []string{"running", "saving"}, Sort: "started", Limit: 20},
-		{States: []string{"complete"}, Sort: "-took", Limit: 20},
+		{States: []string{"failed", "rejected", "orphaned"}, Sort: "-ended", Limit: each},
+		{States: []string{"running", "saving"}, Sort: "started", Limit: each},
+		{States: []string{"complete"}, Sort: "-took", Limit: each},
 	} {
+		if len(out) >= enough {
+			break
+		}
 		ts, err := p.SomeTasks(ctx, id, q)
 		if err != nil {
 			return nil, err
 		}
-		out.Tasks = append(out.Tasks, ts.Tasks...)
+		out = append(out, ts.Tasks...)
 	}
 	return out, nil
 }
 
-// logsOf is the end of a job's output. What is there when time is up is shown.
+func tasksOf(ctx context.Context, p Peer, id string) (*TasksOf, error) {
+	tasks, err := shown(ctx, p, id, 20, 60)
+	if err != nil {
+		return nil, err
+	}
+	out := &TasksOf{Job: id, Tasks: tasks}
+	if j, err := p.Job(ctx, id); err == nil && j.Job.Pace != nil { // without it nothing is said of peers
+		for _, x := range j.Job.Pace.Peers {
+			if x.Slower > 0 {
+				out.Slow = append(out.Slow, fmt.Sprintf("%s takes %.1f× as long as the others: %s instead of %s",
+					x.PeerName, x.Slower, span(seconds(x.Slower*x.Others)), span(seconds(x.Others))))
+			}
+		}
+	}
+	return out, nil
+}
+
+// line is one of a task's output.
+type line struct {
+	at   time.Time
+	text string
+}
+
+// logsOf are the newest lines of one task, or of some of a job: each with its task in front, by the
+// time they were written. What is there when time is up is shown.
 func logsOf(ctx context.Context, p Peer, id string) (*LogsOf, error) {
-	var text bytes.Buffer
-	err := p.Logs(ctx, id, api.LogQuery{Tail: tail}, func(c api.LogChunk) error {
-		text.Write(c.Data)
-		if over := text.Len() - 1<<20; over > 0 {
-			text.Next(over)
+	if strings.Contains(id, ".") {
+		lines, err := linesOf(ctx, p, id, tail)
+		if err != nil && len(lines) == 0 {
+			return nil, err
+		}
+		return &LogsOf{ID: id, Tasks: 1, Lines: inOrder(lines)}, nil
+	}
+	tasks, err := shown(ctx, p, id, some, some)
+	if err != nil {
+		return nil, err
+	}
+	tasks = tasks[:min(len(tasks), some)]
+	out := &LogsOf{ID: id, Tasks: len(tasks)}
+	read, failed := make([][]line, len(tasks)), make([]error, len(tasks))
+	var asking sync.WaitGroup
+	for i := range tasks {
+		asking.Go(func() {
+			t := &tasks[i]
+			read[i], failed[i] = linesOf(ctx, p, t.ID, tail/some)
+			for k := range read[i] {
+				read[i][k].text = fmt.Sprintf("%d.%d  %s", t.Slot, t.Attempt, read[i][k].text)
+			}
+		})
+	}
+	asking.Wait()
+	all := slices.Concat(read...)
+	if len(all) == 0 {
+		return out, cmp.Or(failed...)
+	}
+	out.Lines = inOrder(all)
+	return out, nil
+}
+
+func inOrder(all []line) (out []string) {
+	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	for _, l := range all {
+		out = append(out, l.text)
+	}
+	return out
+}
+
+// linesOf are the last lines of each stream of a task.
+func linesOf(ctx context.Context, p Peer, task string, n int) (out []line, err error) {
+	rest := map[string]line{} // of each stream what has no end yet
+	err = p.Logs(ctx, task, api.LogQuery{Tail: n, Times: true}, func(c api.LogChunk) error {
+		l := rest[c.Stream]
+		if c.At != nil {
+			l.at = *c.At
+		}
+		for part := range bytes.Lines(c.Data) {
+			text, whole := strings.CutSuffix(string(part), "\n")
+			if l.text += text; len(l.text) > longest {
+				l.text = l.text[:longest]
+			}
+			if whole {
+				out = append(out, l)
+				l.text = ""
+			}
+		}
+		rest[c.Stream] = l
+		if c.Note != "" {
+			out = append(out, line{l.at, "(" + c.Note + ")"})
+		}
+		if c.Error != nil {
+			return c.Error
 		}
 		return nil
 	})
-	if err != nil && text.Len() == 0 {
-		return nil, err
+	for _, stream := range slices.Sorted(maps.Keys(rest)) {
+		if l := rest[stream]; l.text != "" {
+			out = append(out, l)
+		}
 	}
-	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	if text.Len() == 0 {
-		lines = nil
-	}
-	return &LogsOf{Job: id, Lines: lines[max(0, len(lines)-5*tail):]}, nil
+	return out, err
 }

@@ -279,7 +279,7 @@ func (m *Model) footer() string {
 	case logPage:
 		keys = " ↑↓ scroll  q back"
 	case jobPage:
-		keys = " l logs  c cancel  ? keys  q back"
+		keys = " ↑↓ choose a task  l its output  c cancel the job  ? keys  q back"
 	case peerPage:
 		keys = " d drain  a activate  ? keys  q back"
 	case helpPage:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,10 +60,10 @@ func (m *Model) keys(t *testing.T, keys ...string) (asks []Ask) {
 
 func TestTheScreensAreAsTheyWere(t *testing.T) {
 	tasks := &TasksOf{Job: "render5eqob", Tasks: []api.Task{
-		{Slot: 7, Attempt: 1, State: "failed", PeerName: "nas", Took: 0.4, Message: "exit code 3"},
-		{Slot: 41, Attempt: 2, State: "running", PeerName: "mini", Item: "scene-41"},
-		{Slot: 9, Attempt: 1, State: "complete", PeerName: "nas", Took: 2.9},
-	}}
+		{ID: "render5eqob.7.1", Slot: 7, Attempt: 1, State: "failed", PeerName: "nas", Took: 0.4, Message: "exit code 3"},
+		{ID: "render5eqob.41.2", Slot: 41, Attempt: 2, State: "running", PeerName: "mini", Item: "scene-41"},
+		{ID: "render5eqob.9.1", Slot: 9, Attempt: 1, State: "complete", PeerName: "nas", Took: 2.9},
+	}, Slow: []string{"pi takes 5.0× as long as the others: 12 s instead of 2.4 s"}}
 	for name, do := range map[string]func(*Model){
 		"overview": func(*Model) {},
 		"chosen":   func(m *Model) { m.keys(t, "down", "down", "down", "down") },
@@ -70,7 +71,18 @@ func TestTheScreensAreAsTheyWere(t *testing.T) {
 		"peer":     func(m *Model) { m.keys(t, "enter") },
 		"logs": func(m *Model) {
 			m.keys(t, "G", "l")
-			m.Seen(Seen{Logs: &LogsOf{Job: "old11", Lines: []string{"one", "two\x1b[31m\ttabs", "three"}}})
+			m.Seen(Seen{Logs: &LogsOf{ID: "old11", Tasks: 3, Lines: []string{"1.1  one", "7.2  two\x1b[31m\ttabs", "1.1  three"}}})
+		},
+		"task": func(m *Model) {
+			m.keys(t, "/", "r", "e", "n", "enter", "enter")
+			m.Seen(Seen{Tasks: tasks})
+			m.keys(t, "down")
+		},
+		"tasklogs": func(m *Model) {
+			m.keys(t, "/", "r", "e", "n", "enter", "enter")
+			m.Seen(Seen{Tasks: tasks})
+			m.keys(t, "down", "l")
+			m.Seen(Seen{Of: Ask{Logs, "render5eqob.41.2"}, Logs: &LogsOf{ID: "render5eqob.41.2", Tasks: 1, Lines: []string{"frame 8 of 240"}}})
 		},
 		"help":   func(m *Model) { m.keys(t, "?") },
 		"cancel": func(m *Model) { m.keys(t, "down", "down", "down", "down", "c") },
@@ -119,7 +131,8 @@ func TestEveryScreenHasTheSizeOfItsTerminalWhateverIsTyped(t *testing.T) {
 				s.Jobs, s.Peers.Peers = s.Jobs[n:], s.Peers.Peers[:rapid.IntRange(0, 4).Draw(t, "peers")]
 				m.Seen(s)
 			case 1:
-				m.Seen(Seen{Logs: &LogsOf{Job: "render5eqob", Lines: make([]string, rapid.IntRange(0, 99).Draw(t, "lines"))}})
+				m.Seen(Seen{Tasks: &TasksOf{Job: "render5eqob", Slow: []string{"pi is slow"}, Tasks: []api.Task{{ID: "render5eqob.1.1"}, {ID: "render5eqob.2.1"}}[:i%3]}})
+				m.Seen(Seen{Logs: &LogsOf{ID: rapid.SampledFrom([]string{"render5eqob", "render5eqob.2.1"}).Draw(t, "of"), Lines: make([]string, rapid.IntRange(0, 99).Draw(t, "lines"))}})
 			default:
 				m.Key(rapid.SampledFrom(keys).Draw(t, "key"))
 			}
@@ -183,6 +196,9 @@ func TestWhatIsLeftIsToldByThePaceOfTheLastHalfMinute(t *testing.T) {
 type asked struct {
 	said []string
 	err  error
+
+	tasks []api.Task
+	mu    sync.Mutex // of Logs: several are read at once
 }
 
 func (p *asked) note(format string, a ...any) error {
@@ -197,13 +213,22 @@ func (p *asked) Story(_ context.Context, n int) (api.Story, error) {
 }
 
 func (p *asked) SomeTasks(_ context.Context, id string, q api.TaskQuery) (api.Tasks, error) {
-	return api.Tasks{Tasks: []api.Task{{ID: q.Sort}}}, p.note("tasks of %s", id)
+	return api.Tasks{Tasks: p.tasks[:min(len(p.tasks), q.Limit)]}, p.note("tasks of %s", id)
 }
 
-func (p *asked) Logs(_ context.Context, id string, _ api.LogQuery, send func(api.LogChunk) error) error {
-	_ = send(api.LogChunk{Data: []byte("one\ntw")})
-	_ = send(api.LogChunk{Data: []byte("o\n")})
-	return p.note("logs of %s", id)
+func (p *asked) Job(_ context.Context, id string) (api.JobAnswer, error) {
+	pace := &api.Pace{Peers: []api.PeerPace{{PeerName: "pi", Took: 12, Others: 2.4, Slower: 5}, {PeerName: "nas", Took: 2.4}}}
+	return api.JobAnswer{Job: api.Job{Pace: pace}}, p.note("job %s", id)
+}
+
+func (p *asked) Logs(_ context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := noon.Add(time.Duration(len(id)) * time.Second)
+	_ = send(api.LogChunk{Stream: "stderr", Data: []byte("bad"), At: new(at.Add(time.Minute))})
+	_ = send(api.LogChunk{Stream: "stdout", Data: []byte("one\ntw"), At: &at})
+	_ = send(api.LogChunk{Stream: "stdout", Data: []byte("o\n"), At: &at})
+	return p.note("logs of %s tail %d", id, q.Tail)
 }
 
 func (p *asked) Cancel(_ context.Context, id string) (api.JobAnswer, error) {
@@ -216,20 +241,83 @@ func (p *asked) SetAvailability(_ context.Context, peer string, a api.Availabili
 
 func TestEachQuestionIsAskedOfThePeer(t *testing.T) {
 	for want, ask := range map[string]Ask{
-		"[peers jobs story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j]": {Tasks, "j"}, "[logs of j]": {Logs, "j"},
+		"[peers jobs story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j job j]": {Tasks, "j"}, "[logs of j.1.1 tail 200]": {Logs, "j.1.1"},
 		"[cancel j]": {Cancel, "j"}, "[drain p]": {Drain, "p"}, "[active p]": {Activate, "p"},
 	} {
 		p := &asked{}
 		s := Answer(t.Context(), p, ask)
-		if got := fmt.Sprint(p.said); got != want || s.Err != nil {
+		if got := fmt.Sprint(p.said); got != want || s.Err != nil || s.Of != ask {
 			t.Errorf("%s, want %s: %v", got, want, s.Err)
 		}
-		if s.Logs != nil && fmt.Sprint(s.Logs.Lines) != "[one two]" {
+		if s.Logs != nil && fmt.Sprint(s.Logs.Lines) != "[one two bad]" {
 			t.Errorf("%q", s.Logs.Lines)
+		}
+		if s.Tasks != nil && fmt.Sprint(s.Tasks.Slow) != "[pi takes 5.0× as long as the others: 12 s instead of 2.4 s]" {
+			t.Errorf("%q", s.Tasks.Slow)
 		}
 		p = &asked{err: errors.New("gone")}
 		if s := Answer(t.Context(), p, ask); s.Err == nil && s.Logs == nil { // what was read of a log is shown
 			t.Errorf("%v: no error", ask)
 		}
+	}
+}
+
+func TestOutputOfAJobNamesTheTasksAndIsOfThoseThatFailedOrRunFirst(t *testing.T) {
+	p := &asked{}
+	for slot := range 20 {
+		id := fmt.Sprintf("j.%d.1", slot+1)
+		p.tasks = append(p.tasks, api.Task{ID: id, Slot: slot + 1, Attempt: 1})
+	}
+	s := Answer(t.Context(), p, Ask{Logs, "j"})
+	if s.Err != nil || s.Logs.Tasks != some || len(s.Logs.Lines) != 3*some {
+		t.Fatalf("%+v, %v", s.Logs, s.Err)
+	}
+	if l := s.Logs.Lines; l[0] != "1.1  one" || l[1] != "1.1  two" || l[3*some-1] != "8.1  bad" {
+		t.Errorf("%q", l)
+	}
+	if p.said[0] != "tasks of j" || strings.HasPrefix(p.said[1], "tasks") || !strings.HasSuffix(p.said[1], "tail 25") {
+		t.Errorf("%q", p.said) // those that failed are enough
+	}
+}
+
+func TestAQuestionIsNotAskedAgainBeforeItsAnswer(t *testing.T) {
+	m := looking(80, 24)
+	m.keys(t, "/", "m", "i", "l", "enter", "G")
+	if asks := m.keys(t, "l"); !reflect.DeepEqual(asks, []Ask{{Logs, "old11"}}) {
+		t.Fatalf("%v", asks)
+	}
+	if asks := m.Tick(); len(asks) != 1 {
+		t.Errorf("%v while the answer is waited for", asks)
+	}
+	m.Seen(Seen{Of: Ask{Logs, "old11"}, Logs: &LogsOf{ID: "old11"}})
+	if asks := m.Tick(); len(asks) != 2 || asks[1] != (Ask{Logs, "old11"}) {
+		t.Errorf("%v after the answer", asks)
+	}
+	m.keys(t, "q", "enter")
+	m.Seen(Seen{Of: Ask{Tasks, "old11"}, Tasks: &TasksOf{Job: "old11", Tasks: []api.Task{{ID: "old11.1.1"}, {ID: "old11.2.1"}}}})
+	if asks := m.keys(t, "down", "down", "enter"); !reflect.DeepEqual(asks, []Ask{{Logs, "old11.2.1"}}) {
+		t.Fatalf("%v", asks)
+	}
+	m.Seen(Seen{Of: Ask{Logs, "old11"}, Err: context.Canceled}) // the question before, which gave way
+	m.Seen(Seen{Of: Ask{Logs, "old11.2.1"}, Logs: &LogsOf{ID: "old11.2.1", Lines: []string{"fine"}}})
+	if got := strings.Join(m.Lines(), "\n"); !strings.Contains(got, "fine") || !strings.Contains(got, "million.2.1") || strings.Contains(got, "canceled") {
+		t.Error(got)
+	}
+	if m.keys(t, "q"); m.page != jobPage || m.chosenTask() != 1 {
+		t.Errorf("back on page %d, task %d", m.page, m.chosenTask())
+	}
+}
+
+func TestOneLookFollowsAnotherHoweverOftenSomethingIsChanged(t *testing.T) {
+	v := &terminal{ctx: t.Context(), m: &Model{Width: 80, Height: 24}, peer: &asked{}, ends: map[Want]context.CancelFunc{}}
+	look := flock(noon, 200)
+	for range 3 { // a change asks for the overview besides
+		v.Update(look)
+	}
+	if _, ask := v.Update(tick(1)); ask != nil {
+		t.Error("a tick that was overtaken asks")
+	}
+	if _, ask := v.Update(tick(3)); ask == nil {
+		t.Error("the newest tick asks for nothing")
 	}
 }
