@@ -30,6 +30,9 @@ type attached struct {
 	home   *homecoming // nil: the tasks' files are not brought
 	missed error       // why not all of them are here
 
+	stopped int  // tasks that were stopped while they ran
+	ending  bool // the job is cancelled: that of each task is not told
+
 	mu          sync.Mutex
 	interrupted bool
 }
@@ -62,11 +65,8 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 		show = a.many
 	}
 	job, err := show(ctx)
-	a.mu.Lock()
-	interrupted := a.interrupted
-	a.mu.Unlock()
 	switch {
-	case interrupted:
+	case a.wasInterrupted():
 		return exitError(interruptCode)
 	case err != nil && ctx.Err() != nil:
 		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
@@ -82,6 +82,12 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 		return a.missed
 	}
 	return jobExit(job)
+}
+
+func (a *attached) wasInterrupted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.interrupted
 }
 
 // heed turns the first Ctrl-C into a cancel and the second, or a hang-up, into letting go.
@@ -143,6 +149,9 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 		job, jobErr = a.end(ctx)
 	})
 	logErr := a.client.Logs(logCtx, a.id, api.LogQuery{Follow: true}, func(c api.LogChunk) error {
+		if c.Error != nil && c.Error.Code == api.NotFound && a.wasInterrupted() {
+			return nil // it never began
+		}
 		return a.chunk(c)
 	})
 	wg.Wait()
@@ -301,6 +310,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	order, why := newOutputOrder(a.output.keepOrder), whyPrinter{w: a.Err, bar: bar}
 	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
 		last = p.Job
+		a.ending = a.ending || p.Job.Cancelled != ""
 		for _, t := range p.Tasks {
 			if !over(t.State) || shown[t.ID] || replaced(t) && !p.Job.Over() {
 				continue
@@ -319,7 +329,10 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	})
 	bar.clear()
 	err = errors.Join(err, a.outputs(ctx, order.rest()))
-	bar.summary(last)
+	bar.stopped = a.stopped
+	if !bar.summary(last) && a.ending && last.Over() && last.Tasks["shutdown"] > 0 {
+		fmt.Fprintf(a.Err, "peer: %s\n", stoppedText(last.Tasks["shutdown"], a.stopped))
+	}
 	if err == nil {
 		a.missed = a.bringHome(ctx, bar, last)
 	}
@@ -347,6 +360,19 @@ func (a *attached) outputs(ctx context.Context, tasks []api.Task) error {
 	return nil
 }
 
+// stoppedText says how many tasks were stopped, and how many of them ran then.
+func stoppedText(n, ran int) string {
+	verb := "were"
+	if n == 1 {
+		verb = "was"
+	}
+	text := fmt.Sprintf("%s %s stopped", tasksText(n), verb)
+	if ran > 0 && n > 1 {
+		text += fmt.Sprintf(", %d of them running", ran)
+	}
+	return text
+}
+
 func over(state string) bool {
 	switch state {
 	case "complete", "failed", "rejected", "shutdown", "orphaned":
@@ -365,7 +391,7 @@ func replaced(t api.Task) bool {
 }
 
 func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
-	if t.Peer == "" {
+	if t.Peer == "" || t.State == "shutdown" && t.Took == 0 { // it never began
 		return nil
 	}
 	if t.State != "rejected" {
@@ -373,6 +399,10 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		if err != nil && !lost(a.Out) {
 			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
 		}
+	}
+	if t.State == "shutdown" && a.ending {
+		a.stopped++
+		return ctx.Err()
 	}
 	if t.State != "complete" || t.Truncated {
 		what := t.Message

@@ -26,6 +26,8 @@ type progress struct {
 	pace  pace
 	run   running
 	extra func() string // more to say; may be nil
+
+	stopped int // tasks that were stopped while they ran
 }
 
 const (
@@ -162,6 +164,9 @@ func (p *progress) summary(j api.Job) bool {
 	}
 	if n := j.Tasks["shutdown"]; n > 0 {
 		text += fmt.Sprintf(", %d stopped", n)
+		if p.stopped > 0 && n > 1 {
+			text += fmt.Sprintf(" (%d of them running)", p.stopped)
+		}
 	}
 	text += " in " + took(j)
 	if n := len(p.run.ran); n > 0 {

@@ -126,18 +126,20 @@ func TestTheRateIsThatOfTheLastHalfMinute(t *testing.T) {
 func TestWhatBecameOfAJobIsOneSentence(t *testing.T) {
 	end := time.Date(2026, 3, 1, 12, 0, 14, 0, time.UTC)
 	for want, x := range map[string]struct {
-		j   api.Job
-		on  []string
-		off bool
+		j    api.Job
+		on   []string
+		off  bool
+		stop int
 	}{
 		"120 of 123 done, 3 failed in 14s on 2 peers; see `peer tasks k3 --failed`\n": {j: api.Job{ID: "k3", Count: 123, Tasks: map[string]int{"complete": 120, "failed": 2, "orphaned": 1}}, on: []string{"a", "b", "a"}},
-		"2 of 2 done in 14s\n":                      {j: api.Job{Count: 2, Tasks: map[string]int{"complete": 2}}},
-		"1 of 3 done, 2 stopped in 14s on 1 peer\n": {j: api.Job{Count: 3, Tasks: map[string]int{"complete": 1, "shutdown": 2}}, on: []string{"a"}},
+		"2 of 2 done in 14s\n":                                  {j: api.Job{Count: 2, Tasks: map[string]int{"complete": 2}}},
+		"1 of 3 done, 2 stopped in 14s on 1 peer\n":             {j: api.Job{Count: 3, Tasks: map[string]int{"complete": 1, "shutdown": 2}}, on: []string{"a"}},
+		"1 of 13 done, 12 stopped (3 of them running) in 14s\n": {j: api.Job{Count: 13, Tasks: map[string]int{"complete": 1, "shutdown": 12}}, stop: 3},
 		"": {j: api.Job{Count: 2, Tasks: map[string]int{"complete": 2}}, off: true},
 	} {
 		var b bytes.Buffer
 		p, _ := drawn(&b, 80)
-		p.on = !x.off
+		p.on, p.stopped = !x.off, x.stop
 		for i, name := range x.on {
 			p.run.heard([]api.Task{{ID: fmt.Sprint(i), State: "complete", Peer: name, PeerName: name}})
 		}
