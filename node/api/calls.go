@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"time"
@@ -69,7 +70,11 @@ func custom[T any](f func(Backend, http.ResponseWriter, *http.Request), of ...an
 func streaming[T any](f func(Backend, *http.Request, func(T) error) error, of ...any) Call {
 	c := custom[T](func(b Backend, w http.ResponseWriter, r *http.Request) {
 		l := newLines[T](w)
-		l.end(f(b, r, l.send))
+		err := f(b, r, l.send)
+		if why, ok := errors.AsType[*Error](context.Cause(r.Context())); ok && err != nil {
+			err = why // it was ended, by whoever let it in
+		}
+		l.end(err)
 	}, of...)
 	c.Stream = true
 	return c

@@ -16,12 +16,14 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coveyproject/covey/internal/golden"
@@ -34,6 +36,8 @@ type peer struct {
 	api.Backend
 	*door.Door
 
+	news chan api.Event
+
 	mu   sync.Mutex
 	said []string
 }
@@ -44,6 +48,26 @@ func (p *peer) Block(context.Context, api.Block) error     { p.note("block"); re
 func (p *peer) Metrics(_ context.Context, w io.Writer) error {
 	_, err := io.WriteString(w, "covey_jobs 1\n")
 	return err
+}
+
+// Watch tells what the test has to tell.
+func (p *peer) Watch(ctx context.Context, _ string, send func(api.Event) error) error {
+	for e := (api.Event{Kind: "synced"}); ; {
+		if err := send(e); err != nil {
+			return err
+		}
+		select {
+		case e = <-p.news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// PutFiles takes what comes until no more does.
+func (p *peer) PutFiles(_ context.Context, r *api.PutReader) (api.Put, error) {
+	_, _, err := r.Next()
+	return api.Put{}, err
 }
 
 func (p *peer) Cancel(_ context.Context, id string) (api.Job, error) {
@@ -74,7 +98,7 @@ func (p *peer) OpenWeb(ctx context.Context, r api.TokenRequest) (api.WebLink, er
 // serve has a door open for as long as the test lasts.
 func serve(t *testing.T, l door.Listen) (*peer, string) {
 	t.Helper()
-	p := &peer{}
+	p := &peer{news: make(chan api.Event)}
 	var err error
 	p.Door, err = door.New(door.Config{Path: filepath.Join(t.TempDir(), "tokens"), Listen: l, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -345,6 +369,93 @@ func TestWhereTheDoorIsOpenAnywayThePageIsThere(t *testing.T) {
 	if a, err := p.AccessTokens(t.Context()); err != nil || len(a.Open) != 1 {
 		t.Errorf("%v %v", a, err)
 	}
+}
+
+func TestWhatATokenLetInEndsWhenItIsRevokedAndWhatOthersDoGoesOn(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	one, err := p.CreateToken(t.Context(), api.TokenRequest{Name: "one", Scope: api.SubmitScope, Expires: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(request, secret, more string) *bufio.Reader {
+		host := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n", request, host, secret, more)
+		return bufio.NewReader(c)
+	}
+	watch := func(secret string) *bufio.Reader {
+		resp, err := http.ReadResponse(dial("GET /v1/watch", secret, ""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(resp.Body)
+		if l, err := lines.ReadString('\n'); err != nil || !strings.Contains(l, "synced") {
+			t.Fatal(l, err)
+		}
+		return lines
+	}
+	ends, goesOn := watch(one.Secret), watch(p.token(t, api.ReadScope))
+	put := dial("PUT /v1/files", one.Secret, "Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n")
+	if l, err := put.ReadString('\n'); err != nil || !strings.Contains(l, "100") { // it is being read
+		t.Fatal(l, err)
+	}
+	if err := p.RevokeToken(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := io.ReadAll(ends) // one that does not end is ended by the test's own limit
+	if !strings.Contains(string(last), "the token that was shown has ended") {
+		t.Errorf("the stream says %s", last)
+	}
+	if _, err := io.ReadAll(put); err != nil {
+		t.Errorf("what was sent: %v", err)
+	}
+	if err := p.RevokeToken(t.Context(), "one"); err == nil {
+		t.Error("revoked twice")
+	}
+	p.news <- api.Event{Kind: "more"}
+	if l, err := goesOn.ReadString('\n'); err != nil || !strings.Contains(l, "more") {
+		t.Errorf("the stream of another token says %s, %v", l, err)
+	}
+}
+
+// line is a response whose lines are heard as they are written.
+type line struct {
+	*httptest.ResponseRecorder
+	heard chan string
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	l.heard <- string(b)
+	return len(b), nil
+}
+
+func TestWhatATokenLetInEndsWhenItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peer{}
+		var err error
+		p.Door, err = door.New(door.Config{Path: filepath.Join(t.TempDir(), "tokens"), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.SetAPI(api.NewHandler(p, nil))
+		secret := p.token(t, api.ReadScope) // good for a minute
+		began := time.Now()
+		time.Sleep(20 * time.Second)
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:1/v1/watch", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		w := &line{httptest.NewRecorder(), make(chan string, 2)}
+		p.Handler(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}).ServeHTTP(w, r)
+		if open := time.Since(began); open < 59*time.Second || open > time.Minute {
+			t.Errorf("it was open until %s after the token was made", open)
+		}
+		if first, last := <-w.heard, <-w.heard; !strings.Contains(first, "synced") || !strings.Contains(last, "has expired") {
+			t.Errorf("it says %s%s", first, last)
+		}
+	})
 }
 
 func TestTokensAreKeptAsHashesAndEnd(t *testing.T) {

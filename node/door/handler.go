@@ -2,6 +2,7 @@ package door
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"io"
 	"mime"
@@ -66,14 +67,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) ask(w http.ResponseWriter, r *http.Request) {
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var k kept
+	var in context.Context
+	var leave func()
 	if ok {
-		k, ok = h.door.tokens.of(secret)
+		k, in, leave, ok = h.door.tokens.enter(r.Context(), secret)
 	}
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		deny(w, http.StatusUnauthorized, "no token was shown that is good here; on the peer's machine, `peer web` opens the page and `peer token create` makes a token")
 		return
 	}
+	defer leave()
+	// Whoever sends for long, as files, is not waited for when its token ends.
+	stay := context.AfterFunc(in, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })
+	defer stay()
 	if r.Method == http.MethodPost || r.Method == http.MethodPut {
 		is, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if !slices.Contains([]string{"application/json", api.JobFileType, "application/octet-stream"}, is) {
@@ -89,7 +96,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Header.Del("Authorization")
-	h.api.ServeHTTP(w, r.WithContext(api.WithCaller(r.Context(), func() api.Caller {
+	h.api.ServeHTTP(w, r.WithContext(api.WithCaller(in, func() api.Caller {
 		return api.Caller{UID: -1, Token: cmp.Or(k.Name, k.ID), Scope: k.Scope}
 	})))
 }

@@ -2,6 +2,7 @@ package door
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,13 +50,20 @@ type tokens struct {
 
 	damaged error // the file cannot be read: there are none, and none is made
 
-	mu  sync.Mutex
-	all []kept
+	mu    sync.Mutex
+	all   []kept
+	being map[string]map[*guest]bool // let in now, by the token's id
 }
+
+// guest is a request that a token let in.
+type guest struct{ ends func() }
+
+// errOver is the last thing that a stream says whose token ends.
+var errOver = api.Errorf(api.Refused, "the token that was shown has ended: it was revoked, or has expired")
 
 // openTokens reads the file. One that is damaged lets nobody in, and is not written over.
 func openTokens(path string, now func() time.Time) (*tokens, error) {
-	t := &tokens{path: path, now: now}
+	t := &tokens{path: path, now: now, being: map[string]map[*guest]bool{}}
 	b, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -142,20 +150,41 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// of finds the token with this secret. Hashes are compared, whose bytes tell nobody anything.
-func (t *tokens) of(secret string) (kept, bool) {
+// enter finds the token with this secret, and a context that ends with it: a stream that began
+// while it was good must not outlive it. Hashes are compared, whose bytes tell nobody anything.
+// Whoever was let in calls leave.
+func (t *tokens) enter(ctx context.Context, secret string) (k kept, in context.Context, leave func(), ok bool) {
 	hash := hashOf(secret)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range t.all {
-		if k.Hash == hash {
-			return k, t.now().Before(k.Expires)
-		}
+	i := slices.IndexFunc(t.all, func(k kept) bool { return k.Hash == hash })
+	if i < 0 {
+		return kept{}, nil, nil, false
 	}
-	return kept{}, false
+	k = t.all[i]
+	left := k.Expires.Sub(t.now())
+	if left <= 0 {
+		return kept{}, nil, nil, false
+	}
+	in, cancel := context.WithCancelCause(ctx)
+	g := &guest{func() { cancel(errOver) }}
+	end := time.AfterFunc(left, g.ends)
+	if t.being[k.ID] == nil {
+		t.being[k.ID] = map[*guest]bool{}
+	}
+	t.being[k.ID][g] = true
+	return k, in, func() {
+		end.Stop()
+		cancel(nil)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if delete(t.being[k.ID], g); len(t.being[k.ID]) == 0 {
+			delete(t.being, k.ID)
+		}
+	}, true
 }
 
-// revoke ends a token.
+// revoke ends a token, and what it let in.
 func (t *tokens) revoke(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +193,18 @@ func (t *tokens) revoke(id string) error {
 	if len(rest) == len(all) && t.damaged == nil {
 		return api.Errorf(api.NotFound, "no token %q; see `peer token list`", id)
 	}
-	return t.put(rest)
+	if err := t.put(rest); err != nil {
+		return err
+	}
+	for _, k := range all {
+		if k.ID != id && k.Name != id {
+			continue
+		}
+		for g := range t.being[k.ID] {
+			g.ends()
+		}
+	}
+	return nil
 }
 
 func (t *tokens) list() []kept {
