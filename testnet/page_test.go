@@ -39,16 +39,23 @@ const pictures = "COVEY_PICTURES"
 func browse(t *testing.T, net *testnet.Net, k int) *browser {
 	t.Helper()
 	b := newBrowser(t)
-	link, err := net.Client(k).Tokens().OpenWeb(timed(t), api.TokenRequest{Scope: api.AdminScope, Expires: 3600})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.do(chromedp.Navigate(link.URL + "#code=" + link.Code))
+	b.enter(net, k, api.AdminScope)
 	return b
 }
 
+// enter opens a peer's page with a token for a scope, and tells where it is.
+func (b *browser) enter(net *testnet.Net, k int, scope api.Scope) (url string) {
+	b.Helper()
+	link, err := net.Client(k).Tokens().OpenWeb(timed(b.T), api.TokenRequest{Scope: scope, Expires: 3600})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(link.URL+"#code="+link.Code))
+	return link.URL
+}
+
 // newBrowser starts a browser that shows nothing yet.
-func newBrowser(t *testing.T) *browser {
+func newBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	long.Test(t)
 	var program string
@@ -61,6 +68,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Skip("no browser: apt-get install --no-install-recommends chromium-headless-shell")
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))
+	opts = append(opts, more...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, opts...)
@@ -184,7 +192,12 @@ func (b *browser) silent() {
 
 func pageNet(t *testing.T) *testnet.Net {
 	t.Helper()
-	net, err := testnet.Start(timed(t), testnet.Config{Dir: t.TempDir(), N: 3, Exe: exe(t), UpArgs: []string{"--cpus", "2"}})
+	return pagePeers(t, 3)
+}
+
+func pagePeers(t *testing.T, n int) *testnet.Net {
+	t.Helper()
+	net, err := testnet.Start(timed(t), testnet.Config{Dir: t.TempDir(), N: n, Exe: exe(t), UpArgs: []string{"--cpus", "2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
