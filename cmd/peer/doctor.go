@@ -16,6 +16,7 @@ import (
 
 	"github.com/coveyproject/covey/node"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 	"github.com/coveyproject/covey/node/clinic"
 )
 
@@ -121,6 +122,9 @@ func (c *cli) withoutPeer(err error) (checkups, error) {
 		return checkups{}, err
 	}
 	k := clinic.Stopped(c.data, version())
+	if do := howToStart("/", c.data); do != client.Start {
+		k.Findings[0].Do = do
+	}
 	if node.InUse(c.data) {
 		k.Findings[0].Text = "a peer holds the data folder " + c.data + ", and does not answer"
 		k.Findings[0].Do = "see " + filepath.Join(c.data, logName) + "; if that does not say why, end the process and type `peer up`"

@@ -249,7 +249,11 @@ func isUsage(err error) bool {
 	return false
 }
 
-func (c *cli) client() *client.Client { return client.Of(c.data) }
+func (c *cli) client() *client.Client {
+	cl := client.Of(c.data)
+	cl.Start = howToStart("/", c.data)
+	return cl
+}
 
 // untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and
 // without a word.

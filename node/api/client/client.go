@@ -22,10 +22,16 @@ import (
 
 // Client asks a peer on this machine. It is safe for concurrent use.
 type Client struct {
+	// Start is what to do where no peer answers, as messages say it.
+	Start string
+
 	http   *http.Client
 	socket string
 	token  string // path of the file with the token
 }
+
+// Start is what to do where no peer answers, if nobody knows better.
+const Start = "start one with `peer up`"
 
 // dialTimeout bounds connecting to a socket on this machine.
 const dialTimeout = 2 * time.Second
@@ -50,7 +56,7 @@ func New(socket string) *Client {
 		MaxIdleConnsPerHost: 64,
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no call becomes another one
-	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket, token: api.TokenPath(filepath.Dir(socket))}
+	return &Client{Start: Start, http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket, token: api.TokenPath(filepath.Dir(socket))}
 }
 
 // Close drops idle connections.
@@ -112,7 +118,7 @@ func (c *Client) unreachable(err error) error {
 		if errors.Is(err, fs.ErrPermission) {
 			return api.Errorf(api.Refused, "the peer at %s belongs to another user: %v; type this as that user", c.socket, op.Err)
 		}
-		return api.Errorf(api.NoCoordinator, "no peer answers at %s; start one with `peer up`", c.socket)
+		return api.Errorf(api.NoCoordinator, "no peer answers at %s; %s", c.socket, c.Start)
 	}
 	return api.Errorf(api.NoCoordinator, "the peer at %s went away before it answered; see whether it runs with `peer status`, start it with `peer up`", c.socket)
 }
