@@ -45,6 +45,10 @@ func (r *release) archive(program, system, arch string) error {
 
 // contents are the files of an archive, in order.
 func (r *release) contents(program, system string) (all []entry, err error) {
+	all, err = r.documents()
+	if err != nil {
+		return nil, err
+	}
 	add := func(path, name string, mode fs.FileMode) {
 		text, wrong := os.ReadFile(path)
 		if wrong != nil {
@@ -57,9 +61,6 @@ func (r *release) contents(program, system string) (all []entry, err error) {
 		exe = "peer.exe"
 	}
 	add(program, exe, 0o755)
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		add(filepath.Join(r.source, name), name, 0o644)
-	}
 	walked := filepath.WalkDir(r.extra, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

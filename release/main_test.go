@@ -183,7 +183,7 @@ func TestAReleaseIsTheSameToTheBitWhereverItIsMade(t *testing.T) {
 		}
 		deb, _ := filepath.Glob(filepath.Join(first, "*.deb"))
 		out, err := exec.Command("dpkg-deb", "--contents", deb[0]).Output()
-		for _, path := range []string{"/usr/bin/peer", "/usr/share/man/man1/peer-run.1.gz", "/usr/lib/systemd/system/covey.service"} {
+		for _, path := range []string{"/usr/bin/peer", "/usr/share/man/man1/peer-run.1.gz", "/usr/lib/systemd/system/covey.service", "/usr/share/doc/covey/docs/page.png"} {
 			if err != nil || !bytes.Contains(out, []byte(path+"\n")) {
 				t.Errorf("%s: %v\n%s", path, err, out)
 			}

@@ -62,8 +62,13 @@ func (r *release) installed(program string) (all files.Contents, err error) {
 	add(program, "/usr/bin/peer", 0o755)
 	add(filepath.Join(r.extra, "covey.service"), "/usr/lib/systemd/system/covey.service", 0o644)
 	add(filepath.Join(r.source, "LICENSE"), "/usr/share/doc/covey/copyright", 0o644)
-	add(filepath.Join(r.source, "README.md"), "/usr/share/doc/covey/README.md", 0o644)
-	add(filepath.Join(r.source, "CHANGELOG.md"), "/usr/share/doc/covey/CHANGELOG.md", 0o644)
+	documents, err := r.documents()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
+		add(filepath.Join(r.source, filepath.FromSlash(d.name)), "/usr/share/doc/covey/"+d.name, d.mode)
+	}
 	for name, to := range map[string]string{
 		"peer.bash": "/usr/share/bash-completion/completions/peer", "_peer": "/usr/share/zsh/vendor-completions/_peer",
 		"peer.fish": "/usr/share/fish/vendor_completions.d/peer.fish",

@@ -25,7 +25,7 @@ import (
 // before anything is published. It has what the last commit has, as a tag would; a tree without git
 // gets none.
 func (r *release) proxy() error {
-	if up, err := r.git("rev-parse", "--show-cdup"); err != nil || len(bytes.TrimSpace(up)) > 0 { // or below some other tree
+	if !r.checkout() {
 		fmt.Fprintln(os.Stderr, "release: no proxy: this tree is no checkout of git, and a Go module is made of a commit")
 		return nil
 	}
@@ -95,6 +95,12 @@ func (r *release) committed() (files []zip.File, err error) {
 	}
 	slices.SortFunc(files, func(a, b zip.File) int { return strings.Compare(a.Path(), b.Path()) })
 	return files, nil
+}
+
+// checkout tells whether the tree is one of git, and not only below one.
+func (r *release) checkout() bool {
+	up, err := r.git("rev-parse", "--show-cdup")
+	return err == nil && len(bytes.TrimSpace(up)) == 0
 }
 
 // git asks the tree's repository, whoever it belongs to.
