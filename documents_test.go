@@ -33,14 +33,166 @@ func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:]+)\)`) // nothing with a colon: those lead elsewhere
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^):]+))?\)`) // nothing with a colon: those lead elsewhere
 	also := []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "clients/python/README.md", "clients/snakemake/README.md"}
+	anchors := 0
 	for _, page := range append(pages, also...) {
 		for _, to := range link.FindAllStringSubmatch(read(t, page), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), to[1])); err != nil {
+			target := page
+			if to[1] != "" {
+				target = filepath.Join(filepath.Dir(page), to[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s: %v", page, to[1], err)
+				continue
+			}
+			if to[2] == "" {
+				continue
+			}
+			anchors++
+			if !headings(read(t, target))[to[2]] {
+				t.Errorf("%s links to %s#%s: there is no such heading", page, to[1], to[2])
 			}
 		}
+	}
+	if anchors < 20 {
+		t.Errorf("only %d links name a heading", anchors)
+	}
+}
+
+// headings are a page's, as links name them.
+func headings(page string) map[string]bool {
+	all, code := map[string]bool{}, false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		title := strings.TrimLeft(line, "#")
+		if code || title == line || !strings.HasPrefix(title, " ") {
+			continue
+		}
+		title = regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+		all[strings.ReplaceAll(title, " ", "-")] = true
+	}
+	return all
+}
+
+// program is what docs/commands.md says, which is made from the program: the flags of each command.
+func program(t *testing.T) (commands map[string]map[string]bool) {
+	t.Helper()
+	commands = map[string]map[string]bool{"": {"--help": true, "-h": true, "--version": true}}
+	at := ""
+	for line := range strings.Lines(read(t, "docs/commands.md")) {
+		if title, ok := strings.CutPrefix(line, "## peer "); ok {
+			at = strings.TrimSpace(title)
+			commands[at] = map[string]bool{}
+		}
+		if cell, ok := strings.CutPrefix(line, "| `-"); ok {
+			cell, _, _ = strings.Cut("-"+cell, "`")
+			for _, flag := range regexp.MustCompile(`(^|[ ,])(--?[a-z][a-z-]*)`).FindAllStringSubmatch(cell, -1) {
+				commands[at][flag[2]] = true
+			}
+		}
+	}
+	return commands
+}
+
+// Which of the words of a line are of the command itself: up to what it runs, a comment, or what
+// the shell does next.
+var endOfCommand = regexp.MustCompile(`(^|\s)(--(\s|$)|#|\||&&|;|>|<|2>)|;`)
+
+// wrong is what is not so in a command line, without its first word.
+func wrong(commands map[string]map[string]bool, line string) string {
+	if end := endOfCommand.FindStringIndex(line); end != nil {
+		line = line[:end[0]]
+	}
+	line, _, _ = strings.Cut(line, "$(") // that is another line
+	name, flagged := "", false
+	words := strings.Fields(line)
+	for i := 0; i < len(words); i++ {
+		word := strings.Trim(words[i], "[]()\"'")
+		if strings.HasPrefix(word, "-") && len(word) > 1 {
+			if name == "" && (word == "--data" || word == "-o") {
+				i++
+			}
+			flagged = name != ""
+			continue
+		}
+		if longer := strings.TrimSpace(name + " " + word); commands[longer] != nil {
+			name = longer
+			continue
+		}
+		plain := regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(word) && word != "help"
+		if name == "" && !plain { // COMMAND, ARGS…
+			return ""
+		}
+		parent := name == ""
+		for c := range commands {
+			parent = parent || strings.HasPrefix(c, name+" ")
+		}
+		if parent && plain && !flagged { // behind a flag it may be its value
+			return fmt.Sprintf("there is no command %q", strings.TrimSpace(name+" "+word))
+		}
+		break // what follows are its words
+	}
+	for _, word := range words {
+		flag, _, _ := strings.Cut(strings.Trim(word, "[]()\"',"), "=")
+		if strings.HasPrefix(flag, "--") && !commands[name][flag] && !commands[""][flag] {
+			return fmt.Sprintf("`peer %s` has no flag %s", name, flag)
+		}
+	}
+	return ""
+}
+
+func TestEveryCommandThatADocumentNamesIsOneOfTheProgram(t *testing.T) {
+	commands := program(t)
+	if len(commands) < 60 || !commands["run"]["--array"] || !commands[""]["--data"] || commands["trust add"] == nil {
+		t.Fatalf("docs/commands.md was not understood: %v", commands)
+	}
+	for line, want := range map[string]string{
+		"run --array 1-3 -- x --no-such": "", "-o json jobs": "", "--data /x status": "", "trust add KEY": "", "drain NAME --wait": "", "COMMAND --help": "", "": "",
+		"rnu -- x": "no command", "trust give KEY": "no command", "run --arry 1-3": "no flag", "--data /x stats": "no command", "up --api :1 --apicert f": "no flag", "jobs --wait": "no flag",
+	} {
+		if got := wrong(commands, line); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("peer %s: %q, expected %q", line, got, want)
+		}
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "clients/python/README.md", "clients/snakemake/README.md")
+	inText := regexp.MustCompile("`(?:sudo )?peer ([^`]*)`")
+	inCode := regexp.MustCompile(`(?:^ *(?:[a-z]*\$ )?|\$\(|[|;] |&& )(?:sudo )?peer ([^\n]*)`)
+	lines := 0
+	for _, page := range pages {
+		if page == filepath.Join("docs", "commands.md") {
+			continue
+		}
+		var text strings.Builder
+		code := false
+		look := func(found [][]string) {
+			for _, f := range found {
+				lines++
+				if w := wrong(commands, strings.ReplaceAll(f[1], "\n", " ")); w != "" {
+					t.Errorf("%s: peer %s: %s", page, f[1], w)
+				}
+			}
+		}
+		for line := range strings.Lines(read(t, page)) {
+			switch {
+			case strings.HasPrefix(line, "```"):
+				code = !code
+			case code:
+				look(inCode.FindAllStringSubmatch(line, -1))
+			default:
+				text.WriteString(line)
+			}
+		}
+		look(inText.FindAllStringSubmatch(text.String(), -1))
+	}
+	if lines < 300 {
+		t.Errorf("only %d commands were found", lines)
 	}
 }
 
