@@ -1,12 +1,18 @@
 package node
 
 import (
+	"encoding/binary"
+	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -117,6 +123,100 @@ func TestACoordinatorForgesNoJobOfAnAdmin(t *testing.T) {
 			if n := s.JobCount(); n != 2 || j.Job().Count != 2 {
 				t.Errorf("%s has %d jobs, and the service runs %d times", l.name, n, j.Job().Count)
 			}
+		})
+	}
+}
+
+// lies is what a coordinator adds, once, to what it gives a worker next. Nil: it is honest.
+type lies struct {
+	atomic.Pointer[func(*session.Assignments)]
+}
+
+// sessions stands before what serves workers, as Machine.Sessions.
+func (l *lies) sessions(serve func(string, net.Conn)) func(string, net.Conn) {
+	return func(peer string, c net.Conn) { serve(peer, lying{c, l}) }
+}
+
+// lying is a coordinator's session with a worker.
+type lying struct {
+	net.Conn
+	*lies
+}
+
+// Write has whole frames, as they are sent.
+func (c lying) Write(p []byte) (int, error) {
+	var d session.Down
+	if len(p) < 4 || len(p) != 4+int(binary.BigEndian.Uint32(p)) || wire.Unmarshal(p[4:], &d) != nil || d.Assignments == nil || d.Assignments.Complete || len(d.Assignments.Grants) == 0 {
+		return c.Conn.Write(p)
+	}
+	said := p
+	if more := c.Swap(nil); more != nil {
+		(*more)(d.Assignments)
+		b, err := wire.Marshal(d)
+		if err != nil {
+			return 0, err
+		}
+		said = append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+	}
+	if _, err := c.Conn.Write(said); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// A coordinator has nothing decided, and only tells a worker that it has: an attempt, a run of a
+// schedule and a slot that nobody asks for, of what somebody signed. The worker holds that against
+// its own copy of the ledger.
+func TestACoordinatorBeginsNothingThatTheLedgerDoesNotSay(t *testing.T) {
+	t.Parallel()
+	var told lies
+	liar := alive(t, Config{Name: "one", Machine: Machine{Sessions: told.sessions}})
+	worker := alive(t, Config{Name: "two", Join: liar.ticket(api.TicketRequest{Expires: 600}).Ticket})
+	worker.sees("one", "two")
+	there := func(j taskstate.Job) taskstate.Job {
+		j.Constraints = []string{"peer.name == two"}
+		return j
+	}
+	once := noopJob("once", 1, 0)
+	once.Unreachable = taskstate.Unreachable{Wait: true}
+	service := there(noopJob("service", 1, 600_000*time.Millisecond))
+	service.Type, service.Restart = taskstate.ServiceJob, &taskstate.Restart{Condition: taskstate.RestartAny}
+	planned := there(noopJob("planned", 1, 0))
+	planned.Schedule = &taskstate.Schedule{Cron: "0 3 1 1 *"}
+	finished, goes, yearly := worker.submit(there(once)), worker.submit(service), worker.submit(planned)
+	worker.outcome(finished)
+	spec := func(id string) (j taskstate.Job) {
+		worker.replica.Read(func(s *ledger.State) {
+			r, _ := s.Job(taskstate.JobID(id))
+			j = *r.Job()
+		})
+		return j
+	}
+	again, more, plan := spec(finished), spec(goes), spec(yearly)
+	passed := plan.RunAt(time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC).UnixMilli())
+	coming := plan.RunAt(time.Date(2199, 1, 1, 3, 0, 0, 0, time.UTC).UnixMilli())
+	tell := func(a *session.Assignments) {
+		index := a.Grants[0].Index
+		give := func(j taskstate.Job, slot, attempt int) {
+			a.Jobs = append(a.Jobs, j)
+			a.Grants = append(a.Grants, session.Grant{Job: j.ID, Version: j.Version, Index: index, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: attempt}}})
+		}
+		give(again, 1, 2)
+		give(more, 7, 1)
+		give(passed, 1, 1)
+		give(coming, 1, 1)
+	}
+	told.Store(&tell)
+	worker.outcome(worker.submit(there(noopJob("honest", 1, 0))))
+	for what, id := range map[string]string{
+		"a second attempt of what is over":       finished,
+		"a slot that the service has not":        goes,
+		"a run of a moment that has passed":      string(passed.ID),
+		"a run of a moment that has yet to come": string(coming.ID),
+	} {
+		eventually(t, what+" is refused", func() (bool, string) {
+			lines := worker.refusals(id)
+			return len(lines) == 1 && strings.Contains(lines[0], "copy of the ledger does not bear out"), strings.Join(lines, "")
 		})
 	}
 }

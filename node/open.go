@@ -301,7 +301,7 @@ func (n *Node) openWork() (err error) {
 	}
 	n.owner = guard.NewOwner(guard.OwnerConfig{
 		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: n.cfg.Machine.verify, Roles: n.given.Roles, Changed: n.policyChanged, Replica: n.replica,
-		User: n.cfg.TaskUser, Older: n.folder.older,
+		User: n.cfg.TaskUser, Older: n.folder.older, Life: func() taskstate.Incarnation { return n.worker.Incarnation() },
 	})
 	n.offer.owner = n.owner
 	if n.runner, err = n.newRunner(); err != nil {

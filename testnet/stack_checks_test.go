@@ -35,6 +35,7 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakForged:    "I19",
 		stack.BreakReplayed:  "I19",
 		stack.BreakRunAgain:  "I4",
+		stack.BreakGullible:  "I19",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

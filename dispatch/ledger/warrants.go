@@ -209,6 +209,29 @@ func (w *Warrants) Outdated(t taskstate.TaskID, job *taskstate.Job) error {
 	return fmt.Errorf("%w: another one took its place", ErrOutdated)
 }
 
+// ErrNotGiven is of a task that the ledger has given to nobody, or to another peer.
+var ErrNotGiven = errors.New("the ledger does not say so")
+
+// Given tells why a task is not believed to be a peer's, in one of its lives. The first attempt of a
+// slot that its submitter signed is, unless the ledger says otherwise: it costs no waiting for this
+// copy of it. That a slot is begun again, that a schedule starts something, that a service has
+// another slot, or that a job was taken at all only the ledger tells.
+func (w *Warrants) Given(t taskstate.TaskID, job *taskstate.Job, peer taskstate.PeerID, life taskstate.Incarnation) error {
+	who, at, _, standing := w.book.assigned(t)
+	known := standing == taskstate.Known
+	switch _, taken := w.book.jobs[t.Job]; {
+	case known && who == peer && at == life:
+		return nil
+	case known:
+		return fmt.Errorf("%w: it was given to %s", ErrNotGiven, who)
+	case !taken:
+		return fmt.Errorf("%w: it knows no such job", ErrNotGiven)
+	case t.Attempt > 1 || job.Origin != nil || t.Slot > job.Count:
+		return fmt.Errorf("%w: slot %d was not given to this peer for attempt %d", ErrNotGiven, t.Slot, t.Attempt)
+	}
+	return nil
+}
+
 // Asked is a command as whoever asks for it knows it, and signs it: without what the coordinator
 // fills in.
 func (c Command) Asked() Command {

@@ -16,8 +16,14 @@ import (
 	"github.com/coveyproject/covey/trust/policy"
 )
 
-// BehindFor is how long a task waits for this peer's copy of the ledger.
+// BehindFor is how long a task that the policy does not let in waits for this peer's copy of the
+// ledger: who asks may just have been admitted.
 const BehindFor = 10 * time.Second
+
+// ErrUnsure is of a task that this peer's copy of the ledger does not bear out. One that is behind
+// what the task rests on may do so when it has come there, and is waited for as long as that takes:
+// meanwhile whoever gave the task out can take it back.
+var ErrUnsure = errors.New("the coordinator gives out what this peer's copy of the ledger does not bear out")
 
 // Runner is what runs tasks.
 type Runner interface {
@@ -54,7 +60,9 @@ type Guard struct {
 	runs    map[taskstate.TaskID]running // let in, and not ended
 	of      map[taskstate.PeerID]policy.Load
 	waiting []taskstate.Launch // above a limit, the oldest first
-	behind  map[taskstate.TaskID]*taskstate.Launch
+	behind  []*late            // wait for this peer's copy of the ledger, the oldest first
+	// catching is that catchUp runs.
+	catching bool
 	// moving are those that waited and are on their way to the runner, which does not know them
 	// yet, each with why it was stopped meanwhile.
 	moving map[taskstate.TaskID]taskstate.Reason
@@ -73,7 +81,7 @@ type running struct {
 func New(cfg Config, run func(sink func(taskstate.RunReport)) (Runner, error)) (*Guard, error) {
 	g := &Guard{
 		cfg: cfg, judged: &judgements{log: cfg.Audit}, runs: map[taskstate.TaskID]running{}, of: map[taskstate.PeerID]policy.Load{},
-		behind: map[taskstate.TaskID]*taskstate.Launch{}, moving: map[taskstate.TaskID]taskstate.Reason{},
+		moving: map[taskstate.TaskID]taskstate.Reason{},
 	}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	r, err := run(g.report)
@@ -91,6 +99,13 @@ func (g *Guard) claim(r running) policy.Claim {
 	return c
 }
 
+// late is a task that waits for this peer's copy of the ledger.
+type late struct {
+	taskstate.Launch
+	since time.Time
+	limit time.Duration // how long it waits; 0: as long as it takes
+}
+
 // Start implements worker.Runner.
 func (g *Guard) Start(l taskstate.Launch) { g.start(l, g.isBehind(&l)) }
 
@@ -102,9 +117,16 @@ func (g *Guard) isBehind(l *taskstate.Launch) bool {
 // start lets a task in, or not. One that is refused while this peer is behind is asked about again.
 func (g *Guard) start(l taskstate.Launch, again bool) {
 	r := running{job: l.Job}
+	behind := g.isBehind(&l) // first: what comes meanwhile is not missed
 	var err error
 	if r.by, r.signed, err = g.cfg.Asks(&l); err != nil {
-		g.arrived(l.Task)
+		if behind && errors.Is(err, ErrUnsure) {
+			g.wait(&late{Launch: l, since: time.Now()})
+			return
+		}
+		if g.gone(l.Task) {
+			return
+		}
 		g.judged.note(&l, r.by, policy.Reason{Text: err.Error()})
 		g.refuse(l.Task, err.Error())
 		return
@@ -112,29 +134,28 @@ func (g *Guard) start(l taskstate.Launch, again bool) {
 	claim := g.claim(r)
 	g.mu.Lock()
 	held, why := policy.Decide(g.cfg.Policy(), claim, g.of[r.by])
-	if why.No() {
+	if why.Full {
 		stopped := g.moving[l.Task]
 		delete(g.moving, l.Task)
-		if stopped != "" {
-			g.mu.Unlock()
-			g.shutDown(l.Task, stopped)
-			return
+		if stopped == "" {
+			g.waiting = append(g.waiting, l)
 		}
+		g.mu.Unlock()
+		if stopped != "" {
+			g.shutDown(l.Task, stopped)
+		}
+		return
 	}
-	switch {
-	case why.Full:
-		g.waiting = append(g.waiting, l)
+	if why.No() {
 		g.mu.Unlock()
-		return
-	case why.No() && again:
-		g.behind[l.Task] = &l
-		g.all.Go(func() { g.catchUp(&l) })
-		g.mu.Unlock()
-		return
-	case why.No():
-		g.mu.Unlock()
-		g.judged.note(&l, r.by, why)
-		g.refuse(l.Task, why.Text)
+		switch {
+		case again:
+			g.wait(&late{Launch: l, since: time.Now(), limit: BehindFor})
+		case g.gone(l.Task):
+		default:
+			g.judged.note(&l, r.by, why)
+			g.refuse(l.Task, why.Text)
+		}
 		return
 	}
 	g.add(l.Task, r)
@@ -161,24 +182,62 @@ func (g *Guard) arrived(t taskstate.TaskID) taskstate.Reason {
 	return reason
 }
 
-// catchUp asks about a task again when this peer's copy of the ledger has come to where it was
+// gone reports a task that is not let in as stopped, if it was told to stop on its way.
+func (g *Guard) gone(t taskstate.TaskID) bool {
+	reason := g.arrived(t)
+	if reason != "" {
+		g.shutDown(t, reason)
+	}
+	return reason != ""
+}
+
+// wait has a task asked about again when this peer's copy of the ledger has come to where it was
 // given.
-func (g *Guard) catchUp(l *taskstate.Launch) {
-	const step = 20 * time.Millisecond
-	for waited := time.Duration(0); waited < BehindFor && g.isBehind(l); waited += step {
-		if pause.For(g.ctx, step) != nil {
-			return
+func (g *Guard) wait(l *late) {
+	g.mu.Lock()
+	stopped := g.moving[l.Task]
+	delete(g.moving, l.Task)
+	if stopped == "" {
+		g.behind = append(g.behind, l)
+		if !g.catching {
+			g.catching = true
+			g.all.Go(g.catchUp)
 		}
 	}
-	g.mu.Lock()
-	still := g.behind[l.Task] == l
-	if still {
-		delete(g.behind, l.Task)
-		g.moving[l.Task] = taskstate.ReasonNone
-	}
 	g.mu.Unlock()
-	if still {
-		g.start(*l, false)
+	if stopped != "" {
+		g.shutDown(l.Task, stopped)
+	}
+}
+
+// catchUp asks about what waits for this peer's copy of the ledger, until nothing does. It looks
+// often for what has just come: that copy is mostly some milliseconds behind.
+func (g *Guard) catchUp() {
+	const shortest, longest = 2 * time.Millisecond, 100 * time.Millisecond
+	for step := shortest; pause.For(g.ctx, step) == nil; {
+		var due []*late
+		now := time.Now()
+		step = longest
+		g.mu.Lock()
+		g.behind = slices.DeleteFunc(g.behind, func(l *late) bool {
+			waited := now.Sub(l.since)
+			if g.isBehind(&l.Launch) && (l.limit == 0 || waited < l.limit) {
+				step = min(step, max(waited/2, shortest))
+				return false
+			}
+			due = append(due, l)
+			g.moving[l.Task] = taskstate.ReasonNone
+			return true
+		})
+		done := len(g.behind) == 0
+		g.catching = !done
+		g.mu.Unlock()
+		for _, l := range due {
+			g.start(l.Launch, false)
+		}
+		if done {
+			return
+		}
 	}
 }
 
@@ -246,11 +305,10 @@ func (g *Guard) report(r taskstate.RunReport) {
 // Stop implements worker.Runner.
 func (g *Guard) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	g.mu.Lock()
-	here := g.behind[id] != nil
-	delete(g.behind, id)
-	n := len(g.waiting)
+	n := len(g.waiting) + len(g.behind)
 	g.waiting = slices.DeleteFunc(g.waiting, func(l taskstate.Launch) bool { return l.Task == id })
-	here = here || len(g.waiting) < n
+	g.behind = slices.DeleteFunc(g.behind, func(l *late) bool { return l.Task == id })
+	here := len(g.waiting)+len(g.behind) < n
 	_, moving := g.moving[id]
 	if moving && g.moving[id] == "" {
 		g.moving[id] = reason

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,8 +80,12 @@ func newBench(t *testing.T, text string) *bench {
 	}
 	b.Guard, err = guard.New(guard.Config{
 		Self: mine, Policy: func() policy.Policy { return b.force },
-		Sink:    func(r taskstate.RunReport) { b.mu.Lock(); b.heard = append(b.heard, r); b.mu.Unlock() },
-		Asks:    func(l *taskstate.Launch) (string, bool, error) { return l.Job.Submitter, !b.unsigned, b.forged },
+		Sink: func(r taskstate.RunReport) { b.mu.Lock(); b.heard = append(b.heard, r); b.mu.Unlock() },
+		Asks: func(l *taskstate.Launch) (string, bool, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return l.Job.Submitter, !b.unsigned, b.forged
+		},
 		Roles:   func(p string) []admission.Role { b.mu.Lock(); defer b.mu.Unlock(); return b.roles[p] },
 		Applied: func() uint64 { b.mu.Lock(); defer b.mu.Unlock(); return b.applied },
 		Audit:   b.log,
@@ -232,6 +237,46 @@ func TestAKeyThatIsAdmittedInWhatHasNotComeYetIsWaitedFor(t *testing.T) {
 		time.Sleep(2 * guard.BehindFor)
 		if b.refused() == "" {
 			t.Error("waits for ever")
+		}
+	})
+}
+
+func TestWhatTheLedgerDoesNotBearOutIsWaitedForUntilItHasComeSoFar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, string(policy.Text(true, false)))
+		b.applied, b.forged = 5, fmt.Errorf("%w: not yet", guard.ErrUnsure)
+		first, second, third := task(mine, 1), task(mine, 2), task(mine, 3)
+		first.Index, second.Index, third.Index = 6, 7, 8
+		for _, l := range []taskstate.Launch{first, second, third} {
+			b.Guard.Start(l)
+		}
+		time.Sleep(10 * guard.BehindFor)
+		if b.count() != 0 || b.refused() != "" {
+			t.Fatalf("%d run before its copy of the ledger has come so far; %q", b.count(), b.refused())
+		}
+		b.Guard.Stop(third.Task, taskstate.ReasonCancelled)
+		if r := b.heard[len(b.heard)-1]; r.State != taskstate.Shutdown || r.Task != third.Task {
+			t.Errorf("one that waits is not stopped: %+v", r)
+		}
+		b.mu.Lock()
+		b.applied = 6
+		b.mu.Unlock()
+		time.Sleep(time.Second)
+		if b.count() != 0 || b.refused() != b.forged.Error() {
+			t.Errorf("%d run; refused: %q", b.count(), b.refused())
+		}
+		b.mu.Lock()
+		b.applied, b.forged = 8, nil
+		b.mu.Unlock()
+		time.Sleep(time.Second)
+		if b.count() != 1 || b.started[0].Task != second.Task {
+			t.Errorf("what the ledger bears out by now: %+v", b.started)
+		}
+		b.forged = guard.ErrUnsure
+		late := task(mine, 4)
+		late.Index = 8
+		if b.Guard.Start(late); b.refused() == "" {
+			t.Error("waited for though the ledger has come so far")
 		}
 	})
 }

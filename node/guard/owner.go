@@ -26,7 +26,8 @@ type OwnerConfig struct {
 	Cluster func() string
 	Now     func() int64 // milliseconds since 1970
 	Verify  func(by taskstate.PeerID, data, sig []byte) error
-	Replica *ledger.Replica                             // tells what was signed and is not wanted any more
+	Replica *ledger.Replica                             // tells what was signed and is not wanted any more, and what was given to this peer
+	Life    func() taskstate.Incarnation                // of this peer, that tasks are given to
 	Roles   func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
 	Changed func()                                      // what is in force, or can be read, has changed
 	// Older tells that no version which has policies has run here yet.
@@ -54,18 +55,42 @@ func NewOwner(cfg OwnerConfig) *Owner {
 func (o *Owner) Roles(key taskstate.PeerID) []admission.Role { return o.cfg.Roles(key) }
 
 // Asks tells whose job a task is of, and whether that key signed it. An error is that the job is
-// not what somebody signed.
+// not what somebody signed, or that this peer was not given it: ErrUnsure, if the ledger could
+// still say otherwise.
 func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err error) {
 	err = o.memo.Check(l, o.cfg.Cluster(), o.cfg.Now(), o.cfg.Verify)
 	signed = err == nil || errors.Is(err, taskstate.ErrOrderExpired) // what runs is not stopped for that
-	if err == nil {
+	claim := policy.ClaimOf(l.Job)
+	switch unsigned := errors.Is(err, taskstate.ErrNoOrder); {
+	case unsigned:
+		return claim.By, false, o.given(l)
+	case err == nil:
 		err = o.outdated(l.Task, l.Job)
 	}
-	claim := policy.ClaimOf(l.Job)
-	if errors.Is(err, taskstate.ErrNoOrder) {
-		return claim.By, false, nil
+	if err == nil {
+		err = o.given(l)
 	}
 	return claim.By, signed, err
+}
+
+// clockSlack is how far the moments that others name may be ahead of the time as it is known here.
+const clockSlack = 5 * time.Minute
+
+// given holds what the coordinator says of a task – which attempt of which slot, started by which
+// moment – against what the ledger says.
+func (o *Owner) given(l *taskstate.Launch) (err error) {
+	var stamp int64
+	o.cfg.Replica.Read(func(s *ledger.State) {
+		stamp = s.Stamp()
+		err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, o.cfg.Life())
+	})
+	if from := l.Job.Origin; err == nil && from != nil && from.At > max(stamp, o.cfg.Now())+clockSlack.Milliseconds() {
+		err = fmt.Errorf("it is to have been started at %s, which has not come", time.UnixMilli(from.At).UTC().Format(time.RFC3339))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsure, err)
+	}
+	return nil
 }
 
 // outdated tells why a task is not to start though its job was signed, as far as is known here.

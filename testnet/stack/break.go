@@ -26,6 +26,7 @@ const (
 	BreakForged    Break = "forged"     // I19: every peer takes every signature for good
 	BreakReplayed  Break = "replayed"   // I19: what was asked for once is done whenever it is said again
 	BreakRunAgain  Break = "run-again"  // I4: a peer runs what it is given, whatever it ran before
+	BreakGullible  Break = "gullible"   // I19: a peer runs what it is given, whatever the ledger says
 )
 
 // shows names the fault without which a break changes nothing: lives with that break have more of
@@ -40,7 +41,7 @@ func (b Break) shows() string {
 		return "clone"
 	case BreakBelieve, BreakPuppet:
 		return "bad hands"
-	case BreakForged, BreakReplayed, BreakRunAgain:
+	case BreakForged, BreakReplayed, BreakRunAgain, BreakGullible:
 		return "crook"
 	}
 	return ""

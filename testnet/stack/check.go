@@ -23,6 +23,13 @@ type check struct {
 	leader  string            // id of the newest coordinator anybody named
 	names   map[string]string // peer id → name
 	liars   map[string]bool   // peer ids of those that pretend to hold a seat
+	lies    map[told]bool     // what workers were given that the ledger does not say
+}
+
+// told is a task, and the id of the peer that was told to start it.
+type told struct {
+	peer string
+	task taskstate.TaskID
 }
 
 type slot struct {
@@ -31,7 +38,7 @@ type slot struct {
 }
 
 func (c *check) init(w *world) {
-	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}, liars: map[string]bool{}}
+	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}, liars: map[string]bool{}, lies: map[told]bool{}}
 }
 
 func (c *check) coordinator() string {
@@ -97,11 +104,36 @@ func (c *check) again(peer string, g gift) {
 	}
 }
 
+// lied notes that a worker was given what the ledger does not say.
+func (c *check) lied(peer string, j taskstate.Job, t taskstate.TaskID) {
+	c.mu.Lock()
+	c.lies[told{peer, t}] = true
+	p := c.w.named(c.names[peer])
+	c.mu.Unlock()
+	if p != nil && c.w.cfg.Break == BreakGullible {
+		c.unasked(&proc{p: p, launch: taskstate.Launch{Task: t, Job: &j}})
+	}
+}
+
+// unasked is I19: what starts is what the ledger gives that peer.
+func (c *check) unasked(x *proc) {
+	c.mu.Lock()
+	lie := false
+	for l := range c.lies {
+		lie = lie || l.task == x.launch.Task && c.names[l.peer] == x.p.name
+	}
+	c.mu.Unlock()
+	if lie {
+		c.w.fail("I19", "%s starts %s, which its coordinator made up", x.p.name, x.launch.Task)
+	}
+}
+
 // started is I4, I6, I10 and I19: who starts what, beside whom, with what, and on whose order.
 func (c *check) started(x *proc) {
 	w, p, t := c.w, x.p, x.launch.Task
 	w.tellf("%s starts %s, epoch %s", p.name, t, x.launch.Epoch)
 	c.ordered(x)
+	c.unasked(x)
 	if _, need := p.running(); !need.Fits(p.offer) {
 		w.fail("I10", "%s runs tasks that need %+v, and has %+v", p.name, need, p.offer)
 	}

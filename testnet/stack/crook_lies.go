@@ -121,12 +121,20 @@ func (x *crook) twist(peer string, frame []byte) []byte {
 		return frame
 	}
 	w := x.l.p.w
-	if old, ok := x.pick(peer, before); ok && x.rng.IntN(2) == 0 {
+	old, given := x.pick(peer, before)
+	switch n := x.rng.IntN(6); {
+	case given && n < 2:
 		a.Jobs, a.Grants = append(a.Jobs, old.job), append(a.Grants, old.grant)
 		if w.cfg.Break == BreakRunAgain {
 			w.check.again(peer, old)
 		}
-	} else {
+	case given && n < 3:
+		x.give(a, peer, old.job, ledger.Slots{First: old.grant.Slots[0].First, N: 1, Attempt: unasked + x.rng.IntN(unasked)})
+	case n < 4:
+		x.give(a, peer, x.moment(a.Jobs[0]), ledger.Slots{First: 1, N: 1, Attempt: 1})
+	case n < 5:
+		x.give(a, peer, x.service(a.Jobs[0]), ledger.Slots{First: unasked + x.rng.IntN(unasked), N: 1, Attempt: 1})
+	default:
 		j := x.job(a.Jobs[0])
 		a.Jobs = append(a.Jobs, j)
 		a.Grants = append(a.Grants, session.Grant{Job: j.ID, Index: index, Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}})
@@ -137,6 +145,49 @@ func (x *crook) twist(peer string, frame []byte) []byte {
 		return frame
 	}
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+// unasked is a number that no attempt and no slot of these lives comes to by itself.
+const unasked = 1 << 20
+
+// give adds to what a worker is given what somebody has signed, and the ledger says nothing of.
+func (x *crook) give(a *session.Assignments, peer string, j taskstate.Job, s ledger.Slots) {
+	a.Jobs = append(a.Jobs, j)
+	a.Grants = append(a.Grants, session.Grant{Job: j.ID, Version: j.Version, Index: a.Grants[0].Index, Slots: []ledger.Slots{s}})
+	x.l.p.w.check.lied(peer, j, taskstate.Task(j.ID, s.First, s.Attempt))
+}
+
+// own has this peer's own person sign a job, under an id of its own.
+func (x *crook) own(j taskstate.Job, change func(*taskstate.Job)) taskstate.Job {
+	w := x.l.p.w
+	own, err := p2p.LoadIdentity(filepath.Join(x.l.dir, "identity.key"))
+	if err != nil {
+		w.fail("bug", "no key of %s: %v", x.l.session, err)
+		return j
+	}
+	self, _ := p2p.ID(own)
+	j.ID = taskstate.JobID(fmt.Sprintf("lie%07d", x.rng.IntN(1e7)))
+	j.Name, j.Count, j.After, j.Outputs, j.KeepLogs, j.Submitter = string(j.ID), 1, nil, nil, 0, self
+	change(&j)
+	if err := taskstate.SignOrder(&j, w.check.clusterID(), self, time.Now().UnixMilli(), nil, own.Sign); err != nil {
+		w.fail("bug", "a lie cannot be signed: %v", err)
+	}
+	return j
+}
+
+// moment is a run of a schedule that somebody signed, for a moment that it names and that has
+// passed, or has yet to come.
+func (x *crook) moment(j taskstate.Job) taskstate.Job {
+	j = x.own(j, func(j *taskstate.Job) { j.Schedule = &taskstate.Schedule{Cron: "* * * * *"} })
+	return j.RunAt(time.Now().Truncate(time.Minute).Add(time.Duration(x.rng.IntN(200)-100) * time.Minute).UnixMilli())
+}
+
+// service is one that somebody signed.
+func (x *crook) service(j taskstate.Job) taskstate.Job {
+	return x.own(j, func(j *taskstate.Job) {
+		j.Type, j.Version, j.Unreachable = taskstate.ServiceJob, 1, taskstate.Unreachable{ReplaceAfter: 1000}
+		j.Restart = &taskstate.Restart{Condition: taskstate.RestartAny}
+	})
 }
 
 // pick draws something that a worker was given before, among the first n.
