@@ -80,9 +80,10 @@ const clockSlack = 5 * time.Minute
 // moment – against what the ledger says.
 func (o *Owner) given(l *taskstate.Launch) (err error) {
 	var stamp int64
+	life := o.cfg.Life()
 	o.cfg.Replica.Read(func(s *ledger.State) {
 		stamp = s.Stamp()
-		err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, o.cfg.Life())
+		err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life)
 	})
 	if from := l.Job.Origin; err == nil && from != nil && from.At > max(stamp, o.cfg.Now())+clockSlack.Milliseconds() {
 		err = fmt.Errorf("it is to have been started at %s, which has not come", time.UnixMilli(from.At).UTC().Format(time.RFC3339))
