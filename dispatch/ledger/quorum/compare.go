@@ -1,12 +1,14 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +33,72 @@ type comparison struct {
 	due chan uint64 // of one: somebody has another chain after this entry
 
 	mu        sync.Mutex
-	distrust  uint64 // the replica is wrong, after this entry at the latest; 0: not known to be
-	complaint string // what is wrong, for people; "" after it was made good
+	distrust  uint64                     // the replica is wrong, after this entry at the latest; 0: not known to be
+	complaint string                     // what is wrong, for people; "" after it was made good
+	further   map[taskstate.PeerID]claim // followers that say they have more than this leader
+	shorter   claim                      // a leader has less than this peer; zero: none has
+}
+
+// claim is a copy of the ledger that goes further than a leader's.
+type claim struct {
+	leader       taskstate.PeerID // "": this peer
+	theirs, ours uint64           // the ends of the follower's copy, and of this peer's
+	at           time.Time        // when it was said last
+}
+
+const (
+	claimLasts = 30 * time.Second // who follows asks again sooner than that
+	maxClaims  = 16
+)
+
+// claims notes that a follower has more than this leader, by its own word.
+func (c *comparison) claims(follower taskstate.PeerID, theirs, ours uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.further == nil {
+		c.further = map[taskstate.PeerID]claim{}
+	}
+	if _, known := c.further[follower]; known || len(c.further) < maxClaims {
+		c.further[follower] = claim{theirs: theirs, ours: ours, at: time.Now()}
+	}
+}
+
+// agrees notes that a follower has no more than this leader.
+func (c *comparison) agrees(follower taskstate.PeerID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.further, follower)
+}
+
+// refusedBy notes that a leader has less than this peer; with "" that one is followed that has not.
+func (c *comparison) refusedBy(leader taskstate.PeerID, ours uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shorter = (claim{}); leader != "" {
+		c.shorter = claim{leader: leader, ours: ours, at: time.Now()}
+	}
+}
+
+// unequal says of whom it is known now that a copy goes further than what is decided on. The caller
+// holds mu.
+func (c *comparison) unequal() string {
+	if s := c.shorter; s.leader != "" && time.Since(s.at) < claimLasts {
+		return fmt.Sprintf("this peer's copy of the ledger goes on to entry %d, and that of the coordinator, %s, ends before it: its disk was turned back, and the copy here is kept. "+
+			"To go on from this copy stop the peers that vote now, with `peer down` there; then type `peer recover` here", s.ours, s.leader)
+	}
+	var who []string
+	var last claim
+	for peer, x := range c.further {
+		if time.Since(x.at) < claimLasts {
+			who, last = append(who, peer), x
+		}
+	}
+	if len(who) == 0 {
+		return ""
+	}
+	slices.Sort(who)
+	return fmt.Sprintf("%s says that its copy of the ledger goes on to entry %d, and this coordinator's ends at entry %d: if that is so, disks of voters were turned back, and what was decided is missing here. "+
+		"To go on from that copy stop the peers that vote now, with `peer down`; then type `peer recover` there", strings.Join(who, ", "), last.theirs, last.ours)
 }
 
 const (
@@ -65,7 +131,7 @@ func (c *comparison) set(distrust uint64, said string) {
 func (c *comparison) said() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.complaint
+	return cmp.Or(c.complaint, c.unequal())
 }
 
 // compare holds the own chain against somebody's.

@@ -50,6 +50,7 @@ const (
 	replaceAfter  = 30 * time.Second       // a voter dead for so long is replaced
 	shrinkAfter   = 10 * time.Minute       // five voters, one dead for so long: three
 	bookmarkEvery = 2 * time.Second        // followers hear at least so often
+	bookmarkSoon  = 250 * time.Millisecond // and after entries so soon, with how far the voters had acknowledged
 	saveEvery     = 5 * time.Minute        // the copy for questions without a quorum is written so often, if there was news
 )
 

@@ -65,7 +65,8 @@ type feeder struct {
 	reads  bool   // it may know what all jobs run, as far as was seen
 	synced bool
 	marked bookmark
-	due    time.Time // of the next bookmark
+	said   time.Time // when the last bookmark went
+	due    time.Time // of the next one
 }
 
 func (f *feeder) refusal(peer string, h followHello) string {
@@ -79,8 +80,7 @@ func (f *feeder) refusal(peer string, h followHello) string {
 		return refuseOlder
 	case h.Cluster != "" && h.Cluster != f.n.place.cluster():
 		return refuseForeign
-	case f.ahead(h):
-		f.n.cfg.Log.Error("a follower says that it has decisions which this ledger does not have: if that is so, the voters' disks were turned back", "peer", peer, "theirs", h.Index, "ours", f.seat.raft.LastIndex())
+	case f.ahead(h.Generation, h.Index):
 		return refuseAhead
 	}
 	return ""
@@ -143,6 +143,8 @@ func (f *feeder) anew() error {
 	return f.snapshot()
 }
 
+var errBehind = errors.New("it has more than this coordinator")
+
 var errTooMany = errors.New("it asks for one snapshot after another")
 
 func (f *feeder) snapshot() error {
@@ -188,6 +190,10 @@ func (f *feeder) step() (more bool, err error) {
 			return true, f.anew()
 		}
 	}
+	if f.ahead(f.seat.generation, f.cursor) { // it came while nobody led
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseAhead)})
+		return false, errBehind
+	}
 	mark := f.n.mark() // before the entries: it must not promise what is not sent yet
 	items, ok := f.n.feed.ring.after(f.cursor, partBytes)
 	if !ok {
@@ -202,6 +208,9 @@ func (f *feeder) step() (more bool, err error) {
 			return false, err
 		}
 		f.cursor = items[len(items)-1].Index
+		if soon := f.said.Add(bookmarkSoon); soon.Before(f.due) {
+			f.due = soon
+		}
 		return true, nil
 	}
 	if !f.synced {
@@ -215,7 +224,7 @@ func (f *feeder) step() (more bool, err error) {
 			mark.Seats = f.n.authority.seats.ShortProof(seatsShown)
 		}
 		mark.Marks = f.n.marks.show(f.seat)
-		f.marked, f.due = mark, now.Add(bookmarkEvery)
+		f.marked, f.said, f.due = mark, now, now.Add(bookmarkEvery)
 		return false, f.send(followFrame{Mark: &mark})
 	}
 	return false, nil
@@ -290,10 +299,20 @@ func (f *feeder) serveCopy(h followHello) {
 }
 
 // ahead tells whether a follower has more than this leader's log: entries that were decided and
-// that the voters lost.
-func (f *feeder) ahead(h followHello) bool {
+// that the voters lost. It is said to people until it is over.
+func (f *feeder) ahead(generation, index uint64) bool {
 	s := f.seat
-	return h.Generation == s.generation && s.raft.State() == raft.Leader && f.n.terms.lead.Load() != nil && h.Index > s.raft.LastIndex()
+	if generation != s.generation || s.raft.State() != raft.Leader || f.n.terms.lead.Load() == nil {
+		return false
+	}
+	last := s.raft.LastIndex()
+	if index <= last {
+		f.n.compared.agrees(f.peer)
+		return false
+	}
+	f.n.compared.claims(f.peer, index, last)
+	f.n.cfg.Log.Error("a follower says that it has decisions which this ledger does not have: if that is so, the voters' disks were turned back", "peer", f.peer, "theirs", index, "ours", last)
+	return true
 }
 
 // mark is this peer's bookmark now.

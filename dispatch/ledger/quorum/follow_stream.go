@@ -72,6 +72,7 @@ func (f *following) handle(fr followFrame) error {
 		}
 	case fr.Synced:
 		f.synced = true
+		f.n.compared.refusedBy("", 0)
 	case fr.Mark != nil:
 		return f.mark(fr.Mark)
 	}
@@ -84,6 +85,7 @@ func (f *following) refused(r *followRefuse) error {
 	f.n.authority.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
 	f.n.dir.addContacts(append(r.Voters, r.Coordinator), maxContacts)
 	if r.Code == refuseAhead {
+		f.n.compared.refusedBy(f.peer, f.n.place.rep.Applied())
 		f.n.cfg.Log.Error("the coordinator has less than this peer: the copy of the ledger here is kept", "peer", f.peer, "index", f.n.place.rep.Applied())
 	}
 	return fmt.Errorf("refused: %s", r.Code)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -254,6 +255,86 @@ func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testi
 			t.Fatal(err)
 		}
 		fl.await("it leads", func() bool { return fl.leader() == b })
+	})
+}
+
+func TestAFollowerKnowsWithinAMomentHowFarALoneVoterHadAcknowledged(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(1, "a", "b")
+		fl.insist(job(1))
+		fl.settle()
+		fl.down("a")
+		back := fl.keep("a")
+		fl.up("a")
+		fl.settle()
+		for i := range 20 { // while entries come, it hears no less
+			fl.insist(job(2 + i))
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if at, b := fl.nodes["b"].Marked(1), fl.nodes["b"].Replica().Applied(); at < b {
+			t.Errorf("b has entry %d, and the voter's word for entry %d", b, at)
+		}
+		fl.down("a")
+		back()
+		fl.up("a")
+		fl.await("a gives up its seat", func() bool { return fl.nodes["a"].Lost() != nil })
+	})
+}
+
+func TestALeaderThatHasLessThanAFollowerSaysSoAndSoDoesTheFollowerUntilItIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(1, "a", "b")
+		fl.insist(job(1))
+		fl.settle()
+		fl.down("a")
+		back := fl.keep("a")
+		fl.up("a")
+		for i := range 10 {
+			fl.insist(job(2 + i))
+		}
+		fl.settle()
+		fl.down("b", "a")
+		back()
+		if err := os.Remove(filepath.Join(fl.dir, "b1", "marks")); err != nil { // b cannot prove what it knows
+			t.Fatal(err)
+		}
+		fl.up("a", "b")
+		a, b := fl.nodes["a"], fl.nodes["b"]
+		fl.await("both say so", func() bool { return a.Differs() != "" && b.Differs() != "" })
+		for _, want := range []string{"b says", "`peer recover` there"} {
+			if got := a.Differs(); !strings.Contains(got, want) {
+				t.Errorf("the leader says %q, want %q in it", got, want)
+			}
+		}
+		for _, want := range []string{"of the coordinator, a,", "`peer recover` here"} {
+			if got := b.Differs(); !strings.Contains(got, want) {
+				t.Errorf("the follower says %q, want %q in it", got, want)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		if a.Differs() == "" || b.Differs() == "" || !has(b, 11) || has(a, 11) {
+			t.Errorf("later the leader says %q, the follower %q", a.Differs(), b.Differs())
+		}
+		fl.down("b")
+		time.Sleep(time.Minute)
+		if got := a.Differs(); got != "" {
+			t.Errorf("without the follower the leader says %q", got)
+		}
+		fl.down("a")
+		fl.up("b")
+		b = fl.nodes["b"]
+		c, err := b.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Recover(t.Context(), "", c); err != nil {
+			t.Fatal(err)
+		}
+		fl.await("it leads", func() bool { return fl.leader() == b })
+		if got := b.Differs(); got != "" || !has(b, 11) {
+			t.Errorf("it goes on from its copy, and says %q", got)
+		}
 	})
 }
 

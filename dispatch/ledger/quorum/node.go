@@ -104,7 +104,7 @@ func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generat
 func (n *Node) Covers(c Copy, l Loss) bool { return n.marks.covers(c, l) }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
-// others'; "" if nothing is known.
+// others', or goes further than the coordinator's; "" if nothing is known.
 func (n *Node) Differs() string { return n.compared.said() }
 
 // Health is nil, or why this peer, as a voter, cannot write its log now: it takes no part in
