@@ -38,7 +38,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.seat.alone(), n.owner.Warnings())
 	st.Untrusted = n.trust.Untrusted()
 	if ok {
-		st.Coordinator, st.Epoch = who, epoch.String()
+		st.Coordinator, st.CoordinatorName, st.Epoch = who, n.view.Who.Name(who), epoch.String()
 	} else {
 		st.Missing = n.view.Deciders.Missing()
 		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")

@@ -84,7 +84,7 @@ func jobText(w io.Writer, j api.Job) {
 	for _, text := range slowTexts(j.Pace) {
 		line("slow", text)
 	}
-	line("submitted", j.Submitted.Local().Format(withZone)+" through "+shortID(j.Submitter))
+	line("submitted", j.Submitted.Local().Format(withZone)+" through "+cmp.Or(j.SubmitterName, shortID(j.Submitter)))
 	if j.Ended != nil {
 		line("ended", j.Ended.Local().Format(withZone)+", took "+took(j))
 	}

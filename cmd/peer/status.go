@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -39,7 +40,7 @@ func statusText(w io.Writer, s api.Status, carry func(string) string) {
 		fmt.Fprintf(w, "%-12s %s\n", k, a)
 	}
 	line("data", s.Data)
-	line("coordinator", orDash(s.Coordinator))
+	line("coordinator", orDash(printable(cmp.Or(s.CoordinatorName, s.Coordinator))))
 	line("epoch", s.Epoch)
 	line("missing", strings.Join(s.Missing, ", "))
 	line("version", s.Version)

@@ -108,9 +108,12 @@ type Job struct {
 	Submitted time.Time      `json:"submitted"`
 	Ended     *time.Time     `json:"ended,omitempty"`
 	Submitter string         `json:"submitter"`
-	Cancelled string         `json:"cancelled,omitempty"` // why
-	Waiting   string         `json:"waiting,omitempty"`   // why nothing more starts, if something waits
-	ExitCode  *int           `json:"exit_code,omitempty"` // once ended: what run and wait exit with
+	// SubmitterName is its name, where jobs are asked for and it is known.
+	SubmitterName string `json:"submitter_name,omitempty"`
+
+	Cancelled string `json:"cancelled,omitempty"` // why
+	Waiting   string `json:"waiting,omitempty"`   // why nothing more starts, if something waits
+	ExitCode  *int   `json:"exit_code,omitempty"` // once ended: what run and wait exit with
 
 	Wanted   int           `json:"wanted,omitempty"`   // service and global: tasks there are to be
 	Version  int           `json:"version,omitempty"`  // service and global
@@ -376,24 +379,26 @@ type Invites struct {
 
 // Status answers GET /v1/status: who this peer is and how it stands.
 type Status struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	Version     string    `json:"version"`
-	Cluster     string    `json:"cluster"`
-	How         string    `json:"how"` // founded joined resumed
-	Addrs       []string  `json:"addrs"`
-	Data        string    `json:"data"`
-	PID         int       `json:"pid"`
-	Ready       bool      `json:"ready"` // its start is over: it is in contact, or has waited for that long enough
-	Open        bool      `json:"open"`
-	Coordinator string    `json:"coordinator"`
-	Epoch       string    `json:"epoch"`
-	Index       uint64    `json:"index"` // ledger index applied here
-	Voters      []string  `json:"voters"`
-	Missing     []string  `json:"missing,omitempty"`
-	Warnings    []string  `json:"warnings,omitempty"`
-	Troubles    []Trouble `json:"troubles,omitempty"` // what is wrong with this peer, for programs; each is among the warnings, too
-	AsOf        time.Time `json:"as_of"`
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Cluster     string   `json:"cluster"`
+	How         string   `json:"how"` // founded joined resumed
+	Addrs       []string `json:"addrs"`
+	Data        string   `json:"data"`
+	PID         int      `json:"pid"`
+	Ready       bool     `json:"ready"` // its start is over: it is in contact, or has waited for that long enough
+	Open        bool     `json:"open"`
+	Coordinator string   `json:"coordinator"`
+	// CoordinatorName is its name, if it is known.
+	CoordinatorName string    `json:"coordinator_name,omitempty"`
+	Epoch           string    `json:"epoch"`
+	Index           uint64    `json:"index"` // ledger index applied here
+	Voters          []string  `json:"voters"`
+	Missing         []string  `json:"missing,omitempty"`
+	Warnings        []string  `json:"warnings,omitempty"`
+	Troubles        []Trouble `json:"troubles,omitempty"` // what is wrong with this peer, for programs; each is among the warnings, too
+	AsOf            time.Time `json:"as_of"`
 
 	// Untrusted are, while this machine lets nobody in and so runs nothing, the keys of
 	// administrators: for `peer trust add`.

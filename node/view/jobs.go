@@ -31,8 +31,21 @@ func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
 			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
 		}
 	})
+	v.nameSubmitters(out.Jobs)
 	v.explainRows(ctx, out.Jobs)
 	return out, nil
+}
+
+// nameSubmitters says in the rows of jobs what those are called who submitted them.
+func (v *View) nameSubmitters(rows []api.Job) {
+	names := map[taskstate.PeerID]string{}
+	for i := range rows {
+		r := &rows[i]
+		if _, known := names[r.Submitter]; !known {
+			names[r.Submitter] = v.Who.Name(r.Submitter)
+		}
+		r.SubmitterName = names[r.Submitter]
+	}
 }
 
 // explainRows says in the rows of jobs why what waits does, and what cannot be reached: of all of
@@ -93,7 +106,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	}
 	if held != nil {
 		row := HeldRow(*held, taskstate.Pending)
-		row.Waiting, row.Spec = v.Deciders.WhoIsMissing(), v.specOf(&held.Job)
+		row.Waiting, row.Spec, row.SubmitterName = v.Deciders.WhoIsMissing(), v.specOf(&held.Job), v.Who.Name(row.Submitter)
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}
 	row, err := v.JobNow(job)
@@ -101,7 +114,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 		return api.JobAnswer{}, err
 	}
 	v.explainRow(ctx, &row)
-	row.Pace = v.Shapes.pace(job)
+	row.Pace, row.SubmitterName = v.Shapes.pace(job), v.Who.Name(row.Submitter)
 	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
 		row.Spec = v.specOf(spec)
 	}
