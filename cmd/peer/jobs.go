@@ -36,6 +36,21 @@ func (f jobFilter) check() error {
 	return nil
 }
 
+// query asks for what may be asked for.
+func (f jobFilter) query() api.JobQuery {
+	q := api.JobQuery{Limit: f.limit}
+	for _, s := range f.states {
+		if s == taskstate.Shutdown.String() {
+			s = "cancelled"
+		}
+		q.States = append(q.States, s)
+	}
+	if f.name != "" {
+		q.Limit = 0
+	}
+	return q
+}
+
 // of are the jobs that were asked for, in the order they come.
 func (f jobFilter) of(jobs []api.Job) []api.Job {
 	out := make([]api.Job, 0, len(jobs))
@@ -50,8 +65,7 @@ func (f jobFilter) of(jobs []api.Job) []api.Job {
 	return out
 }
 
-// jobStates are the states a job may be in, as people read them.
-var jobStates = []string{"held", "pending", "running", "complete", "failed", "cancelled"}
+var jobStates = api.JobStates
 
 func jobsCommand(c *cli) *cobra.Command {
 	var f jobFilter
@@ -67,11 +81,11 @@ func jobsCommand(c *cli) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			js, err := c.client().Jobs(cmd.Context())
+			js, err := c.client().SomeJobs(cmd.Context(), f.query())
 			if err != nil {
 				return err
 			}
-			js.Jobs = f.of(js.Jobs)
+			js.Jobs, js.All = f.of(js.Jobs), 0
 			return emit(c, nil, js, js.Jobs, func(w io.Writer) {
 				c.carryJobs(js.Jobs...)
 				t := jobsTable(js.Jobs)

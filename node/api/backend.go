@@ -36,6 +36,8 @@ type JobBackend interface {
 	// Cancel stops a job, or one task of a batch job: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Cancel(ctx context.Context, id string) (Job, error)
 	Jobs(ctx context.Context) (Jobs, error)
+	// SomeJobs lists those of them that are asked for.
+	SomeJobs(ctx context.Context, q JobQuery) (Jobs, error)
 	Job(ctx context.Context, id string) (JobAnswer, error)
 	JobFile(ctx context.Context, id string) (JobFile, error)
 	Tasks(ctx context.Context, id string) (Tasks, error)

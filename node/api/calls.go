@@ -3,8 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -138,6 +142,54 @@ func tasks() Call {
 		v, err := list(r.Context(), r.PathValue("id"))
 		answer(w, v, err)
 	}, Backend.Tasks, Backend.AllTasks, Backend.SomeTasks)
+}
+
+func jobs() Call {
+	return custom[Jobs](func(b Backend, w http.ResponseWriter, r *http.Request) {
+		list := b.Jobs
+		if q, some, err := jobQuery(r.URL.Query()); err != nil {
+			fail(w, err)
+			return
+		} else if some {
+			list = func(ctx context.Context) (Jobs, error) { return b.SomeJobs(ctx, q) }
+		}
+		v, err := list(r.Context())
+		answer(w, v, err)
+	}, Backend.Jobs, Backend.SomeJobs)
+}
+
+// jobQuery reads a JobQuery; some tells whether there is one.
+func jobQuery(v url.Values) (q JobQuery, some bool, err error) {
+	for _, s := range v["state"] {
+		for word := range strings.SplitSeq(s, ",") {
+			switch {
+			case word == "":
+			case !slices.Contains(JobStates, word):
+				return q, true, Errorf(Usage, "state %q: expected one or more of %s, with commas", word, strings.Join(JobStates, ", "))
+			default:
+				q.States = append(q.States, word)
+			}
+		}
+	}
+	if q.Since, err = moment(v, "since"); err != nil {
+		return q, true, err
+	}
+	if v.Has("limit") {
+		q.Limit, err = number(v, "limit", 0, math.MaxInt32)
+	}
+	return q, v.Has("state") || v.Has("since") || v.Has("limit"), err
+}
+
+// moment reads a time out of a query; zero if it is not there.
+func moment(v url.Values, name string) (at time.Time, err error) {
+	text := v.Get(name)
+	if text == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, Errorf(Usage, "%s %q: expected a time like 2006-01-02T15:04:05Z", name, text)
+	}
+	return at, nil
 }
 
 func pin() Call {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 )
 
 func logs() Call {
@@ -29,11 +28,7 @@ func logQuery(v url.Values) (LogQuery, error) {
 			return q, Errorf(Usage, "%s %q: expected a whole number from 1", name, n)
 		}
 	}
-	if at := v.Get("since"); at != "" {
-		var err error
-		if q.Since, err = time.Parse(time.RFC3339, at); err != nil {
-			return q, Errorf(Usage, "since %q: expected a time like 2006-01-02T15:04:05Z", at)
-		}
-	}
-	return q, nil
+	var err error
+	q.Since, err = moment(v, "since")
+	return q, err
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -42,6 +43,10 @@ func (f *fake) Metrics(_ context.Context, w io.Writer) error {
 
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{{ID: "j"}}}, f.err
+}
+
+func (f *fake) SomeJobs(_ context.Context, q api.JobQuery) (api.Jobs, error) {
+	return api.Jobs{Jobs: []api.Job{{ID: fmt.Sprint(q.States, q.Limit, q.Since.Unix())}}}, f.err
 }
 
 func (f *fake) Tasks(_ context.Context, id string) (api.Tasks, error) {

@@ -61,7 +61,8 @@ func Routes() []Route {
 		route(administer, "GET /v1/trust", "What this machine lets run", get(Backend.Trust)),
 		route(administer, "POST /v1/trust/test", "What would become of a task under this machine's policy", post(Backend.TryTrust)),
 
-		route(know, "GET /v1/jobs", "All jobs, newest first", get(Backend.Jobs)),
+		route(know, "GET /v1/jobs", "All jobs, newest first", jobs(), "state: only in these states, with commas: held, pending, running, complete, failed, cancelled",
+			"since: only those that go on or ended after this time", "limit: at most so many"),
 		route(hand, "POST /v1/jobs", "Submit a job, or an update of a service", submit(), "dry_run: 1: only tell where its tasks would go; the answer is a Preview", "name: of a job file that names no job"),
 		route(read, "GET /v1/jobs/{id}", "One job", getID(Backend.Job)),
 		route(read, "GET /v1/jobs/{id}/file", "A job file that would do the same", getID(Backend.JobFile)),

@@ -29,13 +29,10 @@ const usualStory, maxStory = 200, 4096
 func story() Call {
 	return custom[Story](func(b Backend, w http.ResponseWriter, r *http.Request) {
 		v := r.URL.Query()
-		since := time.Time{}
-		if at := v.Get("since"); at != "" {
-			var err error
-			if since, err = time.Parse(time.RFC3339, at); err != nil {
-				fail(w, Errorf(Usage, "since %q: expected a time like 2006-01-02T15:04:05Z", at))
-				return
-			}
+		since, err := moment(v, "since")
+		if err != nil {
+			fail(w, err)
+			return
 		}
 		n, err := number(v, "limit", usualStory, maxStory)
 		if err != nil {

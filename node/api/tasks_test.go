@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -85,5 +86,21 @@ func TestAnAnswerThatBreaksOffIsNotTakenForAllThereIs(t *testing.T) {
 	c, _, _ := serve(t, &pieces{sizes: []int{2, 2}, err: errors.New("forgotten meanwhile")})
 	if got, err := c.Tasks(t.Context(), "j"); err == nil || !strings.Contains(err.Error(), "cannot read the peer's answer") {
 		t.Errorf("%d tasks, %v", len(got.Tasks), err)
+	}
+}
+
+func TestWhichJobsAreAskedForIsToldAndChecked(t *testing.T) {
+	c, _, _ := serve(t, &fake{})
+	js, err := c.SomeJobs(t.Context(), api.JobQuery{States: []string{"held", "cancelled"}, Limit: 7, Since: time.Unix(99, 0)})
+	if err != nil || js.Jobs[0].ID != "[held cancelled] 7 99" {
+		t.Errorf("%+v, %v", js, err)
+	}
+	if js, err := c.SomeJobs(t.Context(), api.JobQuery{}); err != nil || js.Jobs[0].ID != "j" {
+		t.Errorf("%+v, %v", js, err)
+	}
+	for _, q := range []string{"state=fine", "limit=-1", "limit=0", "since=today"} {
+		if _, err := c.Raw(t.Context(), http.MethodGet, "/v1/jobs?"+q, "", nil); api.AsError(err).Code != api.Usage {
+			t.Errorf("%s: %v", q, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/coveyproject/covey/taskstate"
@@ -189,6 +190,23 @@ func (j Job) Over() bool { return j.Ended != nil }
 type Jobs struct {
 	Jobs []Job     `json:"jobs"`
 	AsOf time.Time `json:"as_of"`
+	All  int       `json:"all,omitempty"` // with a limit: how many there are of those that are asked for
+}
+
+// JobStates are the states a job may be in, as people read them; in Job.State one that was
+// cancelled is shutdown.
+var JobStates = []string{"held", "pending", "running", "complete", "failed", "cancelled"}
+
+// JobQuery is which jobs are asked for.
+type JobQuery struct {
+	States []string  // of JobStates; none: all
+	Since  time.Time // those that go on, and those that ended after it
+	Limit  int       // the newest so many; 0: all
+}
+
+// In tells whether a job in that state is asked for.
+func (q JobQuery) In(state string) bool {
+	return len(q.States) == 0 || slices.Contains(q.States, state) || state == "shutdown" && slices.Contains(q.States, "cancelled")
 }
 
 // JobAnswer answers GET /v1/jobs/{id}.

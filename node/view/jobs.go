@@ -14,12 +14,25 @@ import (
 
 // Jobs implements api.JobBackend.
 func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
+	return v.SomeJobs(ctx, api.JobQuery{})
+}
+
+// SomeJobs implements api.JobBackend.
+func (v *View) SomeJobs(ctx context.Context, q api.JobQuery) (api.Jobs, error) {
 	out := api.Jobs{Jobs: []api.Job{}, AsOf: time.Now().UTC()}
-	held := v.held()
-	for _, h := range held {
-		out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
+	all := 0
+	room := func() bool { // for one more that is asked for
+		all++
+		return q.Limit == 0 || all <= q.Limit
 	}
-	if len(held) > 0 {
+	if q.In("held") {
+		for _, h := range v.held() {
+			if room() {
+				out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
+			}
+		}
+	}
+	if len(out.Jobs) > 0 {
 		why := v.Deciders.WhoIsMissing()
 		for i := range out.Jobs {
 			out.Jobs[i].Waiting = why
@@ -28,9 +41,16 @@ func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
 	progress := v.progress()
 	v.cfg.Replica.Read(func(s *ledger.State) {
 		for j := range s.Jobs() {
+			at, over := j.Ended()
+			if !q.In(j.State().String()) || over && at <= q.Since.UnixMilli() && !q.Since.IsZero() || !room() {
+				continue
+			}
 			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
 		}
 	})
+	if q.Limit > 0 {
+		out.All = all
+	}
 	v.nameSubmitters(out.Jobs)
 	v.explainRows(ctx, out.Jobs)
 	return out, nil

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -331,4 +332,42 @@ func TestTheCountsOfAJobAreThoseOfItsTasks(t *testing.T) {
 			},
 		})
 	})
+}
+
+func TestJobsAreListedAsFarAsTheyAreAskedFor(t *testing.T) {
+	s := newScripted(t)
+	j := noopJob("held", 1, 0)
+	j.ID = "heldheldhe"
+	s.held = append(s.held, Held{Since: now(), Job: j})
+	var ids []taskstate.JobID
+	for i := range 6 {
+		id := taskstate.JobID(fmt.Sprintf("job%d567890", i))
+		ids = append(ids, id)
+		s.take(id, fmt.Sprint("job", i), s.self, 1)
+	}
+	s.write(ledger.Command{Cancel: &ledger.Cancel{Job: ids[0]}})
+	s.write(ledger.Command{Cancel: &ledger.Cancel{Job: ids[3]}})
+	ended := s.rowOf(ids[0]).Ended
+	for name, c := range map[string]struct {
+		q    api.JobQuery
+		want string
+		all  int
+	}{
+		"all":                    {want: "[held job5 job4 job3 job2 job1 job0]"},
+		"the newest":             {q: api.JobQuery{Limit: 3}, want: "[held job5 job4]", all: 7},
+		"of a state":             {q: api.JobQuery{States: []string{"cancelled", "failed"}}, want: "[job3 job0]"},
+		"the newest of a state":  {q: api.JobQuery{States: []string{"pending"}, Limit: 1}, want: "[job5]", all: 4},
+		"held":                   {q: api.JobQuery{States: []string{"held"}}, want: "[held]"},
+		"since before all ended": {q: api.JobQuery{Since: ended.Add(-time.Second), Limit: 9}, want: "[held job5 job4 job3 job2 job1 job0]", all: 7},
+		"since all ended":        {q: api.JobQuery{Since: time.Now().Add(time.Hour)}, want: "[held job5 job4 job2 job1]"},
+	} {
+		js, err := s.SomeJobs(t.Context(), c.q)
+		var names []string
+		for _, j := range js.Jobs {
+			names = append(names, j.Name)
+		}
+		if got := fmt.Sprint(names); err != nil || got != c.want || js.All != c.all {
+			t.Errorf("%s: %s of %d, want %s of %d; %v", name, got, js.All, c.want, c.all, err)
+		}
+	}
 }

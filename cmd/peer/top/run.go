@@ -21,7 +21,7 @@ import (
 // Peer is what is asked; client.Client is one.
 type Peer interface {
 	Peers(ctx context.Context) (api.Peers, error)
-	Jobs(ctx context.Context) (api.Jobs, error)
+	SomeJobs(ctx context.Context, q api.JobQuery) (api.Jobs, error)
 	Job(ctx context.Context, id string) (api.JobAnswer, error)
 	Story(ctx context.Context, limit int) (api.Story, error)
 	SomeTasks(ctx context.Context, id string, q api.TaskQuery) (api.Tasks, error)
@@ -35,6 +35,8 @@ const (
 	patient = 5 * time.Second // with an answer
 	tail    = 200             // lines of output of each stream of one task
 	some    = 8               // tasks of a job whose output is shown together
+	goOn    = 500             // jobs that do, the newest
+	areOver = 100             // jobs, the newest
 	longest = 4 << 10         // bytes of a line that are kept
 )
 
@@ -140,15 +142,22 @@ func look(ctx context.Context, p Peer) (s Seen) {
 	if err != nil {
 		return Seen{Err: err}
 	}
-	jobs, err := p.Jobs(ctx)
-	if err != nil {
-		return Seen{Err: err}
+	var jobs []api.Job
+	for _, q := range []api.JobQuery{
+		{States: []string{"held", "pending", "running"}, Limit: goOn},
+		{States: []string{"complete", "failed", "cancelled"}, Limit: areOver},
+	} {
+		js, err := p.SomeJobs(ctx, q)
+		if err != nil {
+			return Seen{Err: err}
+		}
+		jobs = append(jobs, js.Jobs...)
 	}
 	story, err := p.Story(ctx, storyLines)
 	if err != nil {
 		return Seen{Err: err}
 	}
-	return Seen{Peers: &peers, Jobs: jobs.Jobs, Story: story.Story}
+	return Seen{Peers: &peers, Jobs: jobs, Story: story.Story}
 }
 
 // shown are the failures of a job, then what runs, then the slowest; so many of each, the first

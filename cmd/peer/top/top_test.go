@@ -207,7 +207,9 @@ func (p *asked) note(format string, a ...any) error {
 }
 
 func (p *asked) Peers(context.Context) (api.Peers, error) { return api.Peers{}, p.note("peers") }
-func (p *asked) Jobs(context.Context) (api.Jobs, error)   { return api.Jobs{}, p.note("jobs") }
+func (p *asked) SomeJobs(_ context.Context, q api.JobQuery) (api.Jobs, error) {
+	return api.Jobs{Jobs: []api.Job{{ID: q.States[0]}}}, p.note("%d jobs %v", q.Limit, q.States)
+}
 func (p *asked) Story(_ context.Context, n int) (api.Story, error) {
 	return api.Story{}, p.note("story %d", n)
 }
@@ -241,7 +243,7 @@ func (p *asked) SetAvailability(_ context.Context, peer string, a api.Availabili
 
 func TestEachQuestionIsAskedOfThePeer(t *testing.T) {
 	for want, ask := range map[string]Ask{
-		"[peers jobs story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j job j]": {Tasks, "j"}, "[logs of j.1.1 tail 200]": {Logs, "j.1.1"},
+		"[peers 500 jobs [held pending running] 100 jobs [complete failed cancelled] story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j job j]": {Tasks, "j"}, "[logs of j.1.1 tail 200]": {Logs, "j.1.1"},
 		"[cancel j]": {Cancel, "j"}, "[drain p]": {Drain, "p"}, "[active p]": {Activate, "p"},
 	} {
 		p := &asked{}

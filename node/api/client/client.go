@@ -212,6 +212,21 @@ func (c *Client) Jobs(ctx context.Context) (api.Jobs, error) {
 	return call[api.Jobs](ctx, c, http.MethodGet, "/v1/jobs", nil)
 }
 
+// SomeJobs lists jobs that are asked for, newest first.
+func (c *Client) SomeJobs(ctx context.Context, q api.JobQuery) (api.Jobs, error) {
+	v := url.Values{}
+	if len(q.States) > 0 {
+		v.Set("state", strings.Join(q.States, ","))
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return call[api.Jobs](ctx, c, http.MethodGet, "/v1/jobs?"+v.Encode(), nil)
+}
+
 // Job tells about one job.
 func (c *Client) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	return call[api.JobAnswer](ctx, c, http.MethodGet, jobPath(id, ""), nil)
