@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The table "On one machine" of comparison.md, measured here: each row in turns, seconds, and the load when the row begins. What is not installed is left out.
-#   apt-get install parallel xjobs pdsh clustershell task-spooler nq
+#   apt-get install parallel xjobs pdsh clustershell task-spooler nq; go install github.com/shenwei356/rush@latest
 #   docs/speed.sh [ROUNDS [TASKS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,6 +47,7 @@ for round in $(seq "$rounds"); do
     timed "$k: xargs -P2" lines $k xargs -P2 -n1 true
     if has parallel; then timed "$k: parallel -j2" parallel -j2 true ::: $(seq $k); fi
     if has xjobs; then timed "$k: xjobs -j2" lines $k xjobs -j2 true; fi
+    if has rush; then timed "$k: rush -j2" lines $k rush -j2 true; fi
     if has pdsh; then timed "$k: pdsh -R exec -f2" pdsh -R exec -f2 -w "n[1-$k]" true; fi
     if has clush; then timed "$k: clush -R exec -f2" clush -R exec -f2 -w "n[1-$k]" true; fi
     if has tsp; then timed "$k: tsp, two at once" queued $k; fi

@@ -88,7 +88,11 @@ with its data folder is ended first and comes back as the service; on Linux its 
 			if err := m.Install(s); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.Err, "peer: installed and started. How it is: %s\n", "peer --data "+shellWord(s.Data)+" status")
+			as := ""
+			if system && runtime.GOOS == "linux" { // the folder is the user covey's
+				as = "sudo "
+			}
+			fmt.Fprintf(c.Err, "peer: installed and started. How it is: %speer --data %s status\n", as, shellWord(s.Data))
 			return nil
 		},
 	}
