@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -178,6 +179,35 @@ func TestArchivesAndPackagesHaveTheDocumentsThatTheReadmeLinksTo(t *testing.T) {
 	documentsAreIn(t, "package", func(name string) bool { return have[docs+name] })
 	if !have[docs+"copyright"] {
 		t.Error("Debian looks for copyright")
+	}
+}
+
+func TestPackagesAreTheSameToTheBitAndHaveTheirFilesWhereSystemsLookForThem(t *testing.T) {
+	r, program := packed(t)
+	want := map[string]string{}
+	for range 2 {
+		if err := r.packages(program, "amd64"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"covey_0.2.0_amd64.deb", "covey-0.2.0-1.x86_64.rpm"} {
+			text := string(file(t, filepath.Join(r.out, name)))
+			if want[name] != "" && text != want[name] {
+				t.Errorf("%s: other bytes the second time", name)
+			}
+			want[name] = text
+		}
+		if err := os.Chtimes(program, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("there is no dpkg-deb here")
+	}
+	out, err := exec.Command("dpkg-deb", "--contents", filepath.Join(r.out, "covey_0.2.0_amd64.deb")).Output()
+	for _, name := range []string{"usr/bin/peer", "usr/share/man/man1/peer.1.gz", "usr/lib/systemd/system/covey.service", "usr/share/doc/covey/copyright", "usr/share/doc/covey/docs/page.png"} {
+		if err != nil || !bytes.Contains(out, []byte(" ./"+name+"\n")) && !bytes.Contains(out, []byte(" /"+name+"\n")) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 
