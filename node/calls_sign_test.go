@@ -116,12 +116,20 @@ func TestACallCountsOnce(t *testing.T) {
 	}
 }
 
-// A machine's clock may be wrong by any amount: it asks by the coordinator's.
-func TestAPeerWhoseClockIsWrongCanAsk(t *testing.T) {
+// A clock that is behind is made good by the ledger, which tells the time; one that is a day ahead by
+// the coordinator's, and what is more is for a person.
+func TestAPeerWhoseClockIsWrongCanAskUnlessItIsMoreThanADayAhead(t *testing.T) {
 	t.Parallel()
 	one := alive(t, Config{Name: "one"})
-	for name, off := range map[string]time.Duration{"ahead": 30 * time.Hour, "behind": -30 * time.Hour} {
+	for name, off := range map[string]time.Duration{"ahead": 23 * time.Hour, "behind": -30 * time.Hour} {
 		l := alive(t, Config{Name: name, Join: one.ticket(api.TicketRequest{Expires: 600}).Ticket, Now: func() time.Time { return time.Now().Add(off) }})
 		l.outcome(l.submit(noopJob("of-"+name, 1, 0)))
 	}
+	c := &wrongClock{}
+	c.step(30 * time.Hour)
+	far := alive(t, Config{Name: "far", Join: one.ticket(api.TicketRequest{Expires: 600}).Ticket, Now: c.now})
+	_, err := far.Submit(timed(t), api.Submit{Job: noopJob("of-far", 1, 0)})
+	wants(t, err, api.Refused, "this machine's clock and the coordinator's differ by 30h: ", "set the one right that is wrong", "peer doctor")
+	c.step(0)
+	far.outcome(far.submit(noopJob("of-far", 1, 0)))
 }

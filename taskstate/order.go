@@ -45,6 +45,11 @@ const (
 	OrderWarning = 24 * time.Hour // so long before it ends people are told
 )
 
+// MaxSkew is how far a machine's clock may be from the coordinator's for what is asked for there:
+// within it that is dated by the coordinator's. More a person must set right, or whoever
+// coordinates would choose until when what is signed there counts.
+const MaxSkew = 24 * time.Hour
+
 // OrderLasts is how long an order for the job is good for.
 func (j *Job) OrderLasts() time.Duration {
 	if j.Type.Lasts() || j.Schedule != nil {

@@ -84,7 +84,8 @@ func (l *Line) Lead() { l.guard.term(l.cfg.Now()) }
 
 // Decide brings a call to the coordinator, wherever that is, and goes on trying until ctx ends.
 // Errors of the decision itself are *api.Error, and so is that not every member could read the
-// call, which is not sent then; without a coordinator it is ErrNobodyDecides.
+// call, which is not sent then; without a coordinator it is ErrNobodyDecides, and where the clocks
+// are too far apart ErrSkewed.
 func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 	c.From = l.cfg.Self
 	if l.cfg.Speaks != nil {
@@ -99,8 +100,10 @@ func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 			return Reply{}, err
 		}
 		r, err := l.Try(ctx, c)
-		if err == nil && r.Now != 0 && l.signer.corrected(r.Now) {
-			l.cfg.Log.Warn("this machine's clock is far from the coordinator's: it is corrected in what this peer asks for", "theirs", time.UnixMilli(r.Now).UTC())
+		if err == nil && r.Now != 0 {
+			if err := l.signer.correct(r.Now); err != nil {
+				return Reply{}, err
+			}
 		}
 		switch {
 		case err == nil && !r.Lost:

@@ -5,14 +5,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // A call is signed by the peer whose person asks. A peer that passes it on can drop it and cannot
@@ -23,11 +26,10 @@ import (
 const domain = "covey call 2\x00"
 
 const (
-	window       = 5 * time.Minute // how far the time in a call may be from the coordinator's
-	nonceLen     = 16              // bytes
-	noncesOfOne  = 4096            // remembered of one asker; above that its calls count from the newest that was forgotten
-	noncesOfAll  = 64 << 10        // remembered of all
-	maxClockLead = 24 * time.Hour  // a clock that differs by more is wrong in a way a person must know of; it is corrected all the same
+	window      = 5 * time.Minute // how far the time in a call may be from the coordinator's
+	nonceLen    = 16              // bytes
+	noncesOfOne = 4096            // remembered of one asker; above that its calls count from the newest that was forgotten
+	noncesOfAll = 64 << 10        // remembered of all
 )
 
 // Signed is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig
@@ -137,14 +139,54 @@ func (s *Signer) lead() int64 {
 	return s.ahead
 }
 
-// corrected takes the coordinator's clock for what calls say, and tells whether that is far from
-// this machine's.
-func (s *Signer) corrected(theirs int64) (far bool) {
-	ahead := theirs - s.Now()
+// correct takes the coordinator's clock for what calls say. One that is too far from this machine's
+// is an error, which says by how much.
+func (s *Signer) correct(theirs int64) error {
+	now := s.Now()
+	ahead := theirs - now
+	if size := max(ahead, -ahead); size < 0 || size > taskstate.MaxSkew.Milliseconds() {
+		return skewed(now, theirs)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
-	return max(ahead, -ahead) > maxClockLead.Milliseconds()
+	return nil
+}
+
+// ErrSkewed is that nothing was asked, as this machine's clock and the coordinator's differ by more
+// than taskstate.MaxSkew.
+var ErrSkewed = errors.New("the clocks differ")
+
+type skewError struct{ said *api.Error }
+
+// Error implements error.
+func (e skewError) Error() string { return e.said.Error() }
+
+// Is implements errors.Is.
+func (skewError) Is(target error) bool { return target == ErrSkewed }
+
+// Unwrap implements errors.Unwrap.
+func (e skewError) Unwrap() error { return e.said }
+
+// skewed words how far two clocks are apart.
+func skewed(ours, theirs int64) error {
+	size := "years"
+	if d := time.UnixMilli(max(ours, theirs)).Sub(time.UnixMilli(min(ours, theirs))); d < 9000*time.Hour {
+		size = spell.Span(d.Round(time.Minute).Milliseconds())
+	}
+	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 MST") }
+	return skewError{api.Errorf(api.Refused, "this machine's clock and the coordinator's differ by %s: %s here, %s there; set the one right that is wrong (`peer doctor` compares them with others'; `%s`), and ask again", size, at(ours), at(theirs), setClock())}
+}
+
+// setClock is what sets a machine's clock.
+func setClock() string {
+	switch runtime.GOOS {
+	case "windows":
+		return "w32tm /resync"
+	case "darwin":
+		return "sudo sntp -sS time.apple.com"
+	}
+	return "sudo timedatectl set-ntp true"
 }
 
 // Guard lets each signed call through once. It knows the calls of one term: what was signed before

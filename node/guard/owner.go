@@ -15,6 +15,7 @@ import (
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 	"github.com/coveyproject/covey/trust/policy"
 )
 
@@ -73,8 +74,11 @@ func (o *Owner) Asks(l *taskstate.Launch) (by taskstate.PeerID, signed bool, err
 	return claim.By, signed, err
 }
 
-// clockSlack is how far the moments that others name may be ahead of the time as it is known here.
-const clockSlack = 5 * time.Minute
+// How far what others name may be ahead of the time as it is known here.
+const (
+	clockSlack = 5 * time.Minute                // of the moment a schedule names: the coordinator's clock
+	orderAhead = taskstate.MaxSkew + clockSlack // of when an order was signed: the clock of any peer that may ask
+)
 
 // given holds what the coordinator says of a task – which attempt of which slot, started by which
 // moment – against what the ledger says.
@@ -85,8 +89,13 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 		stamp = s.Stamp()
 		err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life)
 	})
-	if from := l.Job.Origin; err == nil && from != nil && from.At > max(stamp, o.cfg.Now())+clockSlack.Milliseconds() {
-		err = fmt.Errorf("it is to have been started at %s, which has not come", time.UnixMilli(from.At).UTC().Format(time.RFC3339))
+	now := max(stamp, o.cfg.Now())
+	from, by := l.Job.Origin, l.Job.Order
+	switch {
+	case from != nil && from.At > now+clockSlack.Milliseconds():
+		err = fmt.Errorf("it is to have been started at %s, and here it is %s", clock(from.At), clock(now))
+	case by != nil && by.At > now+orderAhead.Milliseconds():
+		err = fmt.Errorf("it was signed at %s, and here it is %s: one of the clocks is %s off", clock(by.At), clock(now), spell.Span((by.At-now)/60_000*60_000))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsure, err)
@@ -94,10 +103,15 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 	return nil
 }
 
+func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 MST") }
+
 // outdated tells why a task is not to start though its job was signed, as far as is known here.
 func (o *Owner) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
 	if by := job.Order; by != nil && by.Starts != nil && job.Origin != nil && !cron.Names(&by.Starts.Schedule, job.Origin.At) {
 		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
+	}
+	if lasts := time.Duration(job.Order.Until-job.Order.At) * time.Millisecond; lasts < 0 || lasts > job.OrderLasts() && (job.Order.Starts == nil || lasts > taskstate.LastingOrder) {
+		return fmt.Errorf("%w for so long: until %s", taskstate.ErrOrderForged, clock(job.Order.Until))
 	}
 	o.cfg.Replica.Read(func(s *ledger.State) { err = s.Warrants().Outdated(id, job) })
 	return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/guard"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -71,5 +72,35 @@ func TestTheFirstKeyThatIsLetInTakesThePlaceOfWhoeverMaySubmit(t *testing.T) {
 	p, err := policy.Read(text)
 	if err != nil || p.Unsigned || len(p.Rules) != 1 || p.Rules[0].From[0] != policy.Key+marie {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestAnOrderOfAFarFutureOrForTooLongStartsNothing(t *testing.T) {
+	const today = 1_700_000_000_000
+	o := guard.NewOwner(guard.OwnerConfig{
+		Path: filepath.Join(t.TempDir(), policy.FileName), Self: mine, Cluster: func() string { return "c" }, Now: func() int64 { return today },
+		Verify: func(taskstate.PeerID, []byte, []byte) error { return nil }, Replica: ledger.NewReplica(), Life: func() taskstate.Incarnation { return "1" },
+	})
+	asks := func(change func(*taskstate.Order)) error {
+		l := task(mine, 1)
+		if err := taskstate.SignOrder(l.Job, "c", mine, today, nil, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+		change(l.Job.Order)
+		_, _, err := o.Asks(&l)
+		return err
+	}
+	const day = 24 * 60 * 60_000
+	for what, c := range map[string]struct {
+		change func(*taskstate.Order)
+		want   string
+	}{
+		"two days ahead": {func(o *taskstate.Order) { o.At += 2 * day; o.Until += 2 * day }, "one of the clocks is 48h off"},
+		"for ten years":  {func(o *taskstate.Order) { o.Until += 3650 * day }, "for so long"},
+		"a day ahead":    {func(o *taskstate.Order) { o.At += day; o.Until += day }, "knows no such job"}, // the ledger has none here
+	} {
+		if err := asks(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", what, err, c.want)
+		}
 	}
 }

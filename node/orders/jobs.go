@@ -90,9 +90,13 @@ func (o *Orders) cutAtOnce(job *taskstate.Job) string {
 	return ""
 }
 
+// skewedAgain is when held jobs are tried again that nobody takes because of this machine's clock.
+const skewedAgain = 30 * time.Second
+
 // Forward brings held jobs to a coordinator, oldest first, until ctx ends.
 func (o *Orders) Forward(ctx context.Context) error {
 	for {
+		var later <-chan time.Time
 		for _, h := range o.cfg.Held.List() {
 			try, cancel := context.WithTimeout(ctx, acceptTimeout)
 			_, err := o.forward(try, h.Job)
@@ -102,6 +106,11 @@ func (o *Orders) Forward(ctx context.Context) error {
 			}
 			if errors.Is(err, calls.ErrNobodyDecides) {
 				o.Wake() // begin again with those that are still held
+				break
+			}
+			if errors.Is(err, calls.ErrSkewed) {
+				o.cfg.Log.Warn("held jobs wait for a clock to be set", "err", err)
+				later = time.After(skewedAgain)
 				break
 			}
 			if err != nil {
@@ -116,6 +125,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-o.poke:
+		case <-later:
 		}
 	}
 }
