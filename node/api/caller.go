@@ -58,6 +58,7 @@ type right int
 const (
 	administer right = iota // change who is in the cluster, what holds for all, or this peer: its owner, by the token
 	know                    // what every member may know
+	list                    // that, of tasks; and their items: from inside a task, of jobs its submitter may read
 	read                    // what a job runs and wrote: from inside a task, of jobs its submitter may read
 	change                  // change the job that is named: from inside a task, if both were submitted here
 	hand                    // hand in a job, or files: from inside a task, if that was submitted here
@@ -85,7 +86,7 @@ func (s Scope) Has(want Scope) bool {
 // scope is the least that a token must have.
 func (r right) scope() Scope {
 	switch r {
-	case know, read, fetch:
+	case know, list, read, fetch:
 		return ReadScope
 	case change, hand:
 		return SubmitScope
@@ -155,7 +156,7 @@ func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 		return Errorf(Refused, "administration is not taken from inside a task, and this runs in %s; type it in a shell of this machine, as the user that runs the peer", c.where())
 	case c.As == "":
 		return Errorf(Refused, "this runs in %s, and it cannot be told who submitted it: %s; nothing is answered here", c.where(), c.Why)
-	case want == know:
+	case want == know, want == list:
 		return nil
 	case want == read:
 		return g.reads(r, c, b)
@@ -178,6 +179,29 @@ func (g *Gate) reads(r *http.Request, c Caller, b Backend) error {
 		return Errorf(Refused, "this runs in %s, which was submitted through %s, and job %s was not: what jobs of others run and wrote is for those with the role admin or read", c.where(), c.AsName, id)
 	}
 	return err
+}
+
+type blankKey struct{}
+
+// blanked has the answer leave out the items of tasks, if who asks may not read their job.
+func (g *Gate) blanked(r *http.Request, b Backend) *http.Request {
+	c := CallerOf(r.Context())
+	if !c.Inside || g.reads(r, c, b) == nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), blankKey{}, true))
+}
+
+// itemsFor are rows as they are for who asks: with the items of their tasks, or without.
+func itemsFor(ctx context.Context, rows []Task) []Task {
+	if ctx.Value(blankKey{}) == nil {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Item, rows[i].ItemBase64 = "", nil
+	}
+	return rows
 }
 
 // owns tells whether a job that is to be changed was submitted here, as was the task that asks.
@@ -247,6 +271,9 @@ func (x *routes) on(want right, pattern string, f http.HandlerFunc) {
 			x.note(r, AsError(err))
 			fail(w, err)
 			return
+		}
+		if want == list {
+			r = x.gate.blanked(r, x.b)
 		}
 		if x.gate.Note == nil || r.Method == http.MethodGet || want == fetch || r.URL.Query().Get("dry_run") == "1" {
 			f(w, r)

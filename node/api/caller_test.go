@@ -125,6 +125,61 @@ func TestATaskOfAnotherPeerMayOnlyAsk(t *testing.T) {
 	}
 }
 
+// withItems is a peer whose tasks have items.
+type withItems struct{ *open }
+
+func (b withItems) Tasks(_ context.Context, id string) (api.Tasks, error) {
+	return api.Tasks{Tasks: []api.Task{{Job: id, Item: "a\\xff", ItemBase64: []byte("a\xff")}}}, nil
+}
+
+func (b withItems) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
+	return b.Tasks(ctx, id)
+}
+
+func (b withItems) SomeTasks(ctx context.Context, id string, _ api.TaskQuery) (api.Tasks, error) {
+	return b.Tasks(ctx, id)
+}
+
+func (b withItems) Follow(ctx context.Context, id string, _ bool, send func(api.Progress) error) error {
+	all, _ := b.Tasks(ctx, id)
+	return send(api.Progress{Tasks: all.Tasks})
+}
+
+func TestFromInsideATaskItemsAreShownOfJobsThatItsSubmitterMayRead(t *testing.T) {
+	reads := func(peer string) bool { return peer == "reader" }
+	for as, jobs := range map[string]map[string]bool{
+		"other":  {"mine": false, "another": true},
+		"reader": {"mine": true, "another": true},
+		"":       {"mine": true, "another": true}, // a person
+	} {
+		who := api.Caller{Inside: as != "", As: as, UID: os.Geteuid()}
+		c, _ := guarded(t, withItems{backend()}, &api.Gate{Self: "self", Reads: reads}, who)
+		for job, want := range jobs {
+			rows := map[string][]api.Task{}
+			collect := func(how string, all api.Tasks, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows[how] = all.Tasks
+			}
+			all, err := c.Tasks(t.Context(), job)
+			collect("tasks", all, err)
+			all, err = c.AllTasks(t.Context(), job)
+			collect("all", all, err)
+			all, err = c.SomeTasks(t.Context(), job, api.TaskQuery{Limit: 1})
+			collect("some", all, err)
+			if err := c.Follow(t.Context(), job, true, func(p api.Progress) error { rows["follow"] = p.Tasks; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			for how, r := range rows {
+				if len(r) != 1 || (r[0].Item != "") != want || (r[0].ItemBase64 != nil) != want {
+					t.Errorf("%q asks for %s of %s: %+v", as, how, job, r)
+				}
+			}
+		}
+	}
+}
+
 func TestAProcessOfATaskThatIsNotKnownIsAnsweredNothing(t *testing.T) {
 	c, _ := guarded(t, backend(), &api.Gate{Self: "self"}, api.Caller{Inside: true, Why: "its parents have ended"})
 	for what, err := range asked(t.Context(), c) {

@@ -103,7 +103,10 @@ func watch() Call {
 
 func follow() Call {
 	return streaming(func(b Backend, r *http.Request, send func(Progress) error) error {
-		return b.Follow(r.Context(), r.PathValue("id"), r.URL.Query().Get("tasks") == "1", send)
+		return b.Follow(r.Context(), r.PathValue("id"), r.URL.Query().Get("tasks") == "1", func(p Progress) error {
+			p.Tasks = itemsFor(r.Context(), p.Tasks)
+			return send(p)
+		})
 	}, Backend.Follow)
 }
 
@@ -140,6 +143,7 @@ func tasks() Call {
 			list = func(ctx context.Context, id string) (Tasks, error) { return b.SomeTasks(ctx, id, q) }
 		}
 		v, err := list(r.Context(), r.PathValue("id"))
+		v.Tasks = itemsFor(r.Context(), v.Tasks)
 		answer(w, v, err)
 	}, Backend.Tasks, Backend.AllTasks, Backend.SomeTasks)
 }
