@@ -1,7 +1,12 @@
 package node
 
 import (
+	"context"
+	"time"
+
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/membership/digest"
 	"github.com/coveyproject/covey/node/metrics"
 	"github.com/coveyproject/covey/node/readers"
@@ -24,6 +29,7 @@ type heed struct {
 	readers  *readers.Readers
 	view     *view.View
 	metrics  *metrics.Meter
+	rights   wake.Signal // set when somebody's roles may be others, or a key void
 }
 
 // observe has it hear, until the returned functions are called.
@@ -31,7 +37,7 @@ func (h *heed) observe() []func() {
 	return []func(){
 		h.replica.Observe(h.decided), h.replica.Observe(h.statuses.keepUp),
 		h.replica.Observe(h.metrics.Decided), h.replica.Observe(h.given.Hear), h.replica.Observe(h.readers.Hear),
-		h.replica.Observe(func(ledger.Event) { h.view.Applied(); h.statuses.moved() }),
+		h.replica.Observe(func(ev ledger.Event) { h.view.Applied(); h.statuses.moved(); h.changed(ev) }),
 	}
 }
 
@@ -44,6 +50,40 @@ func (h *heed) missed() {
 	h.readers.Hear(all)
 	h.view.Applied()
 	h.statuses.moved()
+	h.changed(all)
+}
+
+// changed notes that what keys may do here may be another thing now.
+func (h *heed) changed(ev ledger.Event) {
+	rights := ev.Reset
+	for i := range ev.Entry.Commands {
+		c := &ev.Entry.Commands[i]
+		rights = rights || c.Found != nil || c.Admit != nil || c.Remove != nil || c.Depart != nil || c.Revoke != nil
+	}
+	if rights {
+		h.rights.Set()
+	}
+}
+
+// reviewEvery is how often is looked whether this peer's copy of the ledger is current.
+const reviewEvery = 100 * time.Millisecond
+
+// review has what runs looked at anew when keys may do something else, until ctx ends: not before
+// this peer's copy of the ledger is current, as half of one knows few roles.
+func (h *heed) review(ctx context.Context, current func() bool, look func()) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.rights:
+		}
+		for !current() {
+			if pause.For(ctx, reviewEvery) != nil {
+				return nil
+			}
+		}
+		look()
+	}
 }
 
 // decided folds an applied ledger entry into events, before the table forgets what the ledger now

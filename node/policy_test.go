@@ -1,10 +1,12 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/trust/policy"
 )
@@ -80,5 +82,46 @@ func TestEachMachineRunsWhatItsOwnPolicyAllows(t *testing.T) {
 	all[1].trusts(t, all[0].self)
 	if row, _ := all[0].outcome(bound); row.State != "complete" {
 		t.Errorf("when its owner lets it in: %+v", row)
+	}
+}
+
+// A role that is taken away, or a key that is revoked, stops what runs by it, where the policy does not
+// say that it may finish.
+func TestWhatRunsByARoleThatIsTakenAwayIsStopped(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	one, two, three := all[0], all[1], all[2]
+	three.policy(t, "on_revoke: finish\nrules:\n- {from: [self, role:admin], run: any}\n")
+	on := func(peer string) string {
+		j := shellJob("on-"+peer, 1, "sleep 3600")
+		j.Constraints = []string{"peer.name == " + peer}
+		return two.submit(j)
+	}
+	state := func(id string) (state, message string) {
+		all, err := one.Backend().AllTasks(t.Context(), id)
+		if err != nil || len(all.Tasks) == 0 {
+			return "", fmt.Sprint(err)
+		}
+		k := all.Tasks[len(all.Tasks)-1]
+		for _, x := range all.Tasks {
+			if x.Attempt == 1 {
+				k = x
+			}
+		}
+		return k.State, k.Reason
+	}
+	stops, finishes := on("one"), on("three")
+	for _, id := range []string{stops, finishes} {
+		eventually(t, "it runs", func() (bool, string) { s, why := state(id); return s == "running", s + why })
+	}
+	if _, err := one.SetRoles(timed(t), "two", api.Roles{Roles: []string{"worker", "submit"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is stopped", func() (bool, string) { s, why := state(stops); return s == "shutdown" && why == "policy", s + why })
+	applied := one.replica.Applied()
+	eventually(t, "three knows it", func() (bool, string) { return three.replica.Applied() >= applied, "" })
+	three.guard.Review()
+	if s, why := state(finishes); s != "running" {
+		t.Errorf("one that may finish is %s %s", s, why)
 	}
 }

@@ -40,6 +40,7 @@ type Config struct {
 	// what its signature says.
 	Asks  func(*taskstate.Launch) (by taskstate.PeerID, signed bool, err error)
 	Roles func(taskstate.PeerID) []admission.Role // that people gave a key
+	Void  func(taskstate.PeerID) bool             // whether a key was revoked; optional
 	// Applied is how far this peer's copy of the ledger is. Optional.
 	Applied func() uint64
 	// Audit has what was decided about tasks. Optional.
@@ -364,7 +365,7 @@ func (g *Guard) By(t taskstate.TaskID) (taskstate.PeerID, error) {
 }
 
 // Review stops what runs here and is no longer let in, and looks anew at what waits. It is called
-// when the policy has changed.
+// when the policy has changed, or what keys may do.
 func (g *Guard) Review() {
 	g.mu.Lock()
 	next := g.takeWaiting()
@@ -383,7 +384,11 @@ func (g *Guard) Review() {
 	}
 	g.mu.Unlock()
 	for t, r := range claims {
-		if why := r.ends(p, g.claim(r)); why.No() {
+		why := r.ends(p, g.claim(r))
+		if g.cfg.Void != nil && g.cfg.Void(r.by) {
+			why = policy.Reason{Text: "the key that ordered it was revoked"}
+		}
+		if why.No() {
 			g.revoke(t, r, why)
 			g.Runner.Stop(t, taskstate.ReasonPolicy)
 		}

@@ -65,6 +65,7 @@ type bench struct {
 	applied  uint64
 	unsigned bool
 	forged   error
+	void     string // a key that was revoked
 	log      *audit.Log
 	path     string // of the log
 	heard    []taskstate.RunReport
@@ -88,6 +89,7 @@ func newBench(t *testing.T, text string) *bench {
 		},
 		Roles:   func(p string) []admission.Role { b.mu.Lock(); defer b.mu.Unlock(); return b.roles[p] },
 		Applied: func() uint64 { b.mu.Lock(); defer b.mu.Unlock(); return b.applied },
+		Void:    func(key string) bool { return key == b.void },
 		Audit:   b.log,
 	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { b.runs.sink = sink; return &b.runs, nil })
 	if err != nil {
@@ -338,5 +340,16 @@ func TestABrokenPolicyLeavesTheLastGoodOneInForceAndNoneAtTheStart(t *testing.T)
 	}
 	if f.Look(); f.Wrong() == nil || len(f.Now().Rules) != 1 {
 		t.Errorf("without the file: %v, %+v", f.Wrong(), f.Now())
+	}
+}
+
+func TestWhatRunsByAKeyThatIsRevokedIsStoppedThoughThePolicyNamesIt(t *testing.T) {
+	b := newBench(t, "rules:\n- {from: [self, key:"+marie+"], run: any}\n")
+	b.Guard.Start(task(marie, 1))
+	b.Guard.Start(task(mine, 1))
+	b.void = marie
+	b.Guard.Review()
+	if len(b.stopped) != 1 || b.stopped[0] != task(marie, 1).Task {
+		t.Errorf("stopped %v", b.stopped)
 	}
 }

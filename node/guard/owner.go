@@ -55,6 +55,15 @@ func NewOwner(cfg OwnerConfig) *Owner {
 // Roles are those that people gave a key.
 func (o *Owner) Roles(key taskstate.PeerID) []admission.Role { return o.cfg.Roles(key) }
 
+// Void tells whether a key was revoked.
+func (o *Owner) Void(key taskstate.PeerID) (void bool) {
+	o.cfg.Replica.Read(func(s *ledger.State) {
+		m, known := s.Member(key)
+		void = known && m.Revoked
+	})
+	return void
+}
+
 // Asks tells whose job a task is of, and whether that key signed it. An error is that the job is
 // not what somebody signed, or that this peer was not given it: ErrUnsure, if the ledger could
 // still say otherwise.
