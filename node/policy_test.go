@@ -125,3 +125,25 @@ func TestWhatRunsByARoleThatIsTakenAwayIsStopped(t *testing.T) {
 		t.Errorf("one that may finish is %s %s", s, why)
 	}
 }
+
+func TestStatusWarnsWhileAnyPeerTakesJobsThatNobodySigned(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two")
+	warned := func() (bool, string) {
+		st, err := all[0].Status(timed(t))
+		text := fmt.Sprint(st.Warnings, err)
+		return strings.Contains(text, "jobs that nobody signed run on two"), text
+	}
+	if on, text := warned(); on {
+		t.Errorf("warns while everybody takes signed jobs only: %s", text)
+	}
+	all[1].policy(t, "unsigned: allow\nrules:\n- {from: [self, role:admin], run: any}\n")
+	eventually(t, "it is said of two", warned)
+	eventually(t, "peers show it", func() (bool, string) {
+		ps, err := all[0].Peers(timed(t))
+		text := fmt.Sprintf("%+v %v", ps.Peers, err)
+		return strings.Contains(text, api.TroubleUnsigned), text
+	})
+	all[1].policy(t, "rules:\n- {from: [self, role:admin], run: any}\n")
+	eventually(t, "it is over", func() (bool, string) { on, text := warned(); return !on, text })
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/clinic"
 	"github.com/coveyproject/covey/node/metrics"
 	"github.com/coveyproject/covey/node/runner/supervise"
@@ -34,8 +35,9 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Deciders.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
-	st.Troubles = ownTroubles(ctx, n)
-	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.seat.alone(), n.owner.Warnings())
+	seen := asCoordinatorSees(ctx, n)
+	st.Troubles = ownTroubles(n, seen)
+	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.seat.alone(), n.owner.Warnings(), unsigned(n, seen))
 	st.Untrusted = n.trust.Untrusted()
 	if ok {
 		st.Coordinator, st.CoordinatorName, st.Epoch = who, n.view.Who.Name(who), epoch.String()
@@ -51,16 +53,36 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	return st, nil
 }
 
+// asCoordinatorSees is how the coordinator sees every peer; nil: nobody coordinates.
+func asCoordinatorSees(ctx context.Context, n *Node) *calls.ClusterView {
+	if _, _, ok := n.ledger.Coordinator(); !ok {
+		return nil
+	}
+	return n.view.AskCluster(ctx, "")
+}
+
 // ownTroubles is what is wrong with this peer, as far as it or the coordinator knows.
-func ownTroubles(ctx context.Context, n *Node) []api.Trouble {
+func ownTroubles(n *Node, seen *calls.ClusterView) []api.Trouble {
 	n.own.LedgerDiffers(n.ledger.Differs())
 	n.seat.noteLoss()
 	n.dialects.follows(n.ledger.Unread())
-	own := n.troubles.List(n.self)
-	if _, _, ok := n.ledger.Coordinator(); ok { // only the coordinator knows
-		own = troubles.Merge(own, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
+	return troubles.Merge(n.troubles.List(n.self), seen.TroubleOf(n.self, api.TroubleStartsNothing))
+}
+
+// unsigned names the others that take jobs which nobody signed. Of itself a peer says more.
+func unsigned(n *Node, seen *calls.ClusterView) []string {
+	var names []string
+	if seen != nil {
+		for _, p := range seen.Peers {
+			if p.ID != n.self && len(seen.TroubleOf(p.ID, api.TroubleUnsigned)) > 0 {
+				names = append(names, p.ID)
+			}
+		}
 	}
-	return own
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"jobs that nobody signed run on " + strings.Join(n.view.Who.Sorted(names), ", ") + ": whoever coordinates can have anything run there. When all peers sign, remove the line `unsigned: allow` there with `peer trust edit`"}
 }
 
 // newClinic looks at this peer when somebody asks how it is. That its policy cannot be read, who
@@ -78,7 +100,7 @@ func newClinic(n *Node) *clinic.Clinic {
 			return count
 		},
 		Wrong: func(ctx context.Context) ([]api.Trouble, []string) {
-			return ownTroubles(ctx, n), slices.Concat(n.warnings, n.sickness(), n.owner.Undecided())
+			return ownTroubles(n, asCoordinatorSees(ctx, n)), slices.Concat(n.warnings, n.sickness(), n.owner.Undecided())
 		},
 		Lacks: func() map[string]string { return n.owner.Lacks() },
 	})

@@ -31,13 +31,10 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 		if p.NoRoom != "" {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleNoRoom, Message: p.NoRoom}})
 		}
-		held := holds(p.Offer)
-		if len(held) > 0 && !slices.Contains(held, taskstate.HoldsHide) {
-			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleExposed, Message: exposed}})
-		}
+		known = troubles.Merge(known, open(p.Offer))
 		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
-			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Holds: held, Trouble: p.Offer.Trouble,
+			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Holds: holds(p.Offer), Trouble: p.Offer.Trouble,
 			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(), Load: p.Load,
 		})
 	}
@@ -65,6 +62,19 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 const startsNothing = "it had room for tasks and did not start them: it gets no others for five minutes, or until it starts one"
 
 const exposed = "its tasks reach its key, so whoever may submit to it owns it; its log says why, and what helps"
+
+// open is what a peer's owner leaves open to others, as its offer says.
+func open(o session.Offer) (out []api.Trouble) {
+	if held := holds(o); len(held) > 0 && !slices.Contains(held, taskstate.HoldsHide) {
+		out = append(out, api.Trouble{Code: api.TroubleExposed, Message: exposed})
+	}
+	if o.Policy != nil && o.Policy.Unsigned {
+		out = append(out, api.Trouble{Code: api.TroubleUnsigned, Message: unsigned})
+	}
+	return out
+}
+
+const unsigned = "it takes jobs that nobody signed, so whoever coordinates can have anything run there; its owner removes the line `unsigned: allow` with `peer trust edit` when all peers sign"
 
 // holds is what a peer can keep from tasks, as its offer says.
 func holds(o session.Offer) []string {
