@@ -38,6 +38,14 @@ func mountTmpfs(dir, size string) error {
 	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size)
 }
 
+// bindReadOnly has a folder take no writes, of those that come to it from now on.
+func bindReadOnly(dir string) error {
+	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
+		return err
+	}
+	return syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+}
+
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
 // canMountTmpfs tries it: being root is not enough in most containers.

@@ -16,6 +16,8 @@ func killBelow(string) {}
 
 func mountTmpfs(string, string) error { return errors.ErrUnsupported }
 
+func bindReadOnly(string) error { return errors.ErrUnsupported }
+
 func unmount(string) error { return errors.ErrUnsupported }
 
 func canMountTmpfs() bool { return false }

@@ -351,6 +351,17 @@ func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
+// scriptReadOnly has a folder take no writes; with ! it takes them again.
+func scriptReadOnly(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, false, args, 1, "[!] readonly DIR")
+	dir := ts.MkAbs(args[0])
+	if neg {
+		ts.Check(unmount(dir))
+		return
+	}
+	ts.Check(bindReadOnly(dir))
+}
+
 // scriptPort takes the port out of a multiaddr.
 func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "port VAR MULTIADDR")

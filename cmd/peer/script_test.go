@@ -66,6 +66,7 @@ const scriptLimit = 4 * time.Minute
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
+//	readonly DIR                    DIR takes no writes; ! readonly DIR: again
 //	fill FILE                       write until the disk is full
 //	files NAME N                    the peer may have N files open
 //	disk DIR SIZE                   a disk of its own at DIR, for the three below
@@ -110,6 +111,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"disk":    scriptDisk,
 	"files":   scriptLimitFiles,
 
+	"readonly":  scriptReadOnly,
 	"breakdown": onDisk("breakdown", (*disk).breakDown),
 	"freeze":    onDisk("freeze", (*disk).freeze),
 	"thaw":      onDisk("thaw", (*disk).thaw),
