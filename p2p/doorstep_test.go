@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -343,4 +345,61 @@ func theyComeAndGo(t *testing.T, r *rapid.T) {
 	if len(p.streams) != 0 || len(p.shaking) != 0 || len(p.strangers) != 0 {
 		r.Fatalf("left over: %v, %v, %v", p.streams, p.shaking, p.strangers)
 	}
+}
+
+// A lab behind one NAT: all of it comes at once, from one address that is no loopback.
+func TestAHundredAndTwentyMembersComeInFromOneAddressWithItsLimitsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const members, peers = 120, 64 // a host that is made for few: its limits are narrower than most
+		limits, err := newLimits(peers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limits.Close()
+		p := newPorch()
+		p.ResourceManager = limits
+		var wg sync.WaitGroup
+		var waited atomic.Int32
+		all := make([]*inbound, members)
+		for i := range all {
+			id := peer.ID(fmt.Sprintf("member %d", i))
+			p.in[id] = true
+			wg.Go(func() {
+				for all[i] == nil {
+					c := p.knock(t, here)
+					if c == nil {
+						waited.Add(1)
+					}
+					time.Sleep(300 * time.Millisecond) // a handshake, or until it tries again
+					if c == nil || c.SetPeer(id) != nil {
+						continue
+					}
+					all[i] = c
+				}
+			})
+		}
+		begin := time.Now()
+		wg.Wait()
+		t.Logf("all are in after %s, in which %d were told to wait", time.Since(begin), waited.Load())
+		if waited.Load() == 0 {
+			t.Error("nobody had to wait: the limit on handshakes of one address is off")
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		for i, c := range all {
+			if c.ended {
+				t.Errorf("member %d lost its place", i)
+			}
+		}
+		more := 0
+		for p.knock(t, here) != nil {
+			if more++; more > 4*peers {
+				t.Fatal("one address has as many connections as it likes")
+			}
+		}
+		if p.knock(t, there) == nil {
+			t.Error("another address pays for it")
+		}
+	})
 }
