@@ -60,6 +60,8 @@ type Machine struct {
 	Propose  func(next Propose) Propose
 	Sessions func(serve func(peer string, c net.Conn)) func(peer string, c net.Conn)
 	Verify   func(by taskstate.PeerID, data, sig []byte) error
+	// StartWithin is how long a worker may leave undone what it has room for; 0: as it is for all.
+	StartWithin time.Duration
 	// Room is how the disk with the data folder stands.
 	Room func() (supervise.Room, error)
 	// Journal replaces what opens the worker's journal, which it is given: a disk that takes its

@@ -185,7 +185,7 @@ func (n *Node) workerConfig() worker.Config {
 
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
-		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get},
+		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get, StartWithin: n.cfg.Machine.StartWithin},
 		Ledger: n.cfg.Machine.decides(n.ledger), OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
