@@ -46,6 +46,7 @@ func openAPI(t *testing.T) object {
 		}
 		p[strings.ToLower(method)] = d.operation(r, path)
 	}
+	maps.Copy(paths, d.door())
 	d.schema(reflect.TypeFor[api.Preview]())
 	d.schema(reflect.TypeFor[api.Error]())
 	return object{
@@ -63,7 +64,7 @@ func openAPI(t *testing.T) object {
 }
 
 func (d *document) operation(r api.Route, path string) object {
-	op := object{"summary": r.About, "description": "Token over TCP: " + cmp.Or(string(r.Scope()), "none is enough, this is answered at the socket only") + "."}
+	op := object{"operationId": operationID(r), "summary": r.About, "description": "Token over TCP: " + cmp.Or(string(r.Scope()), "none is enough, this is answered at the socket only") + "."}
 	if s := r.Scope(); s != api.NoScope {
 		op["security"] = []any{object{"token": []any{string(s)}}}
 	}
@@ -72,7 +73,7 @@ func (d *document) operation(r api.Route, path string) object {
 		params = append(params, object{"name": "id", "in": "path", "required": true, "schema": object{"type": "string"}, "description": "an id, a unique prefix of one, a name, or `last`"})
 	}
 	for _, q := range r.Query {
-		params = append(params, object{"name": q.Name, "in": "query", "schema": object{"type": "string"}, "description": q.About})
+		params = append(params, object{"name": q.Name, "in": "query", "schema": queried(q), "description": q.About})
 	}
 	if params != nil {
 		op["parameters"] = params
@@ -87,12 +88,84 @@ func (d *document) operation(r api.Route, path string) object {
 	if slices.ContainsFunc(r.Query, func(q api.Param) bool { return strings.Contains(q.About, "a Preview") }) {
 		answer = object{"anyOf": []any{answer, d.schema(reflect.TypeFor[api.Preview]())}}
 	}
+	op["responses"] = d.responses(media, answer)
+	return op
+}
+
+func (d *document) responses(media string, answer object) object {
 	wrong := object{"type": "object", "required": []any{"error"}, "properties": object{"error": d.schema(reflect.TypeFor[api.Error]())}}
-	op["responses"] = object{
+	return object{
 		"200":     object{"description": "done", "content": object{media: object{"schema": answer}}},
 		"default": object{"description": "why not", "content": object{"application/json": object{"schema": wrong}}},
 	}
-	return op
+}
+
+// backendMethod finds the method of Backend in the name of a function.
+var backendMethod = regexp.MustCompile(`\.Backend\.(\w+)`)
+
+// operationID is what generators call a call: the method of Backend that it leads to.
+func operationID(r api.Route) string {
+	_, path, _ := strings.Cut(r.Pattern, "/")
+	for _, f := range r.Of {
+		if m := backendMethod.FindStringSubmatch(runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()); m != nil {
+			return strings.ToLower(m[1][:1]) + m[1][1:]
+		}
+	}
+	return strings.Split(path, "/")[1] // /debug/pprof/{id}
+}
+
+// queried is what a parameter of a query may be. Flags are "1" or not there.
+func queried(q api.Param) object {
+	first, _, _ := strings.Cut(q.About, ":")
+	switch {
+	case first == "1" || first == "true":
+		return object{"type": "string", "enum": []any{first}}
+	case slices.Contains([]string{"limit", "cells", "px", "slot", "tail", "seconds"}, q.Name):
+		return object{"type": "integer", "minimum": 1}
+	case q.Name == "since" && strings.Contains(q.About, "after this time"):
+		return object{"type": "string", "format": "date-time"}
+	case q.Name == "stream":
+		return object{"type": "string", "enum": []any{"stdout", "stderr"}}
+	case q.Name == "sort":
+		var all []any
+		for _, by := range []string{"slot", "took", "started", "ended"} {
+			all = append(all, by, "-"+by)
+		}
+		return object{"type": "string", "enum": all}
+	}
+	return object{"type": "string"}
+}
+
+// door is what is answered over TCP and not at the socket, by package door.
+func (d *document) door() object {
+	nothing := object{"type": "object"}
+	return object{
+		"/login": object{"post": object{
+			"operationId": "login", "summary": "Make a token of the code in the link of `peer web`, once",
+			"description": "Over TCP only, and without a token.", "security": []any{},
+			"requestBody": object{"required": true, "content": object{"application/json": object{"schema": object{"type": "object", "required": []any{"code"}, "properties": object{"code": object{"type": "string"}}}}}},
+			"responses":   d.responses("application/json", d.schema(reflect.TypeFor[api.AccessToken]())),
+		}},
+		"/logout": object{"post": object{
+			"operationId": "logout", "summary": "End the token that is shown, and what it let in",
+			"description": "Over TCP only; any token.", "security": []any{object{"token": []any{}}},
+			"requestBody": object{"required": true, "content": object{"application/json": object{"schema": nothing}}},
+			"responses":   d.responses("application/json", nothing),
+		}},
+	}
+}
+
+func TestEveryCallOfTheDocumentHasANameOfItsOwn(t *testing.T) {
+	seen := map[string]string{}
+	for path, methods := range openAPI(t)["paths"].(object) {
+		for method, op := range methods.(object) {
+			id, _ := op.(object)["operationId"].(string)
+			if other := seen[id]; other != "" || !regexp.MustCompile(`^[a-z][A-Za-z]+$`).MatchString(id) {
+				t.Errorf("%s %s is called %q, as is %q", method, path, id, other)
+			}
+			seen[id] = method + " " + path
+		}
+	}
 }
 
 func (d *document) taken(r api.Route) object {
@@ -278,7 +351,7 @@ func TestEveryMethodOfABackendHasARoute(t *testing.T) {
 	for _, r := range api.Routes() {
 		for _, f := range r.Of {
 			name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
-			led[regexp.MustCompile(`\.Backend\.(\w+)`).FindString(name)] = true
+			led[backendMethod.FindString(name)] = true
 		}
 	}
 	for m := range reflect.TypeFor[api.Backend]().Methods() {
