@@ -60,6 +60,7 @@ const scriptLimit = 4 * time.Minute
 //	crashat BYTES VAR NAME          kill -9 once it has read so many bytes since it started, from the network or files; $VAR becomes how many
 //	written VAR NAME                $VAR becomes how many bytes it has written since it started, to the network or files
 //	stumble NAME STARTS MS          start it so often, with kill -9 that many milliseconds later each time
+//	knock URL TOKEN METHOD PATH [F] ask over TCP with a token, with a job file F; stdout is the answer (with !: it must refuse)
 //	zipped FILE NAME                print what a .zip holds, which must be nothing that the keys and tokens of NAME hold
 //	untar FILE                      unpack what a .tar.gz holds
 //	holds FILE TEXT                 wait until FILE has TEXT in it
@@ -118,6 +119,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"submitas":  scriptSubmitAs,
 	"readme":    scriptReadme,
 	"zipped":    scriptZipped,
+	"knock":     scriptKnock,
 }
 
 func prepareScript(env *testscript.Env) error {
