@@ -5,7 +5,10 @@ export const token = {
   get: () => localStorage.getItem(key),
   set: (t) => localStorage.setItem(key, t),
   drop: () => localStorage.removeItem(key),
+  // may tells whether a token of this scope is enough: the peer refuses anyway, and the page shows no buttons for it.
+  may: (scope) => scopes.indexOf(localStorage.getItem(key + " scope") || "admin") >= scopes.indexOf(scope),
 };
+const scopes = ["read", "submit", "admin"];
 
 // Failed is an error as the API has it.
 export class Failed extends Error {
@@ -44,6 +47,7 @@ export async function login() {
   const v = await r.json();
   if (!r.ok) throw new Failed(r.status, v.error);
   token.set(v.secret);
+  localStorage.setItem(key + " scope", v.scope);
 }
 
 // lines calls each with every line of a stream, and returns when it ends.
@@ -93,11 +97,13 @@ export async function bytes(root) {
   }
 }
 
+const ended = (j) => ["complete", "failed", "rejected", "shutdown", "orphaned"].reduce((n, s) => n + (j.tasks?.[s] || 0), 0);
+
 // live is what is known now. Whoever shows it is told of changes; while the tab is hidden nothing is
 // asked.
 export const live = {
   status: null, peers: null, jobs: null, story: [], error: null, asOf: null,
-  watchers: new Set(), jobWatchers: new Set(), held: 0, resume: "", abort: null, dirty: true,
+  watchers: new Set(), jobWatchers: new Set(), seen: new Map(), held: 0, resume: "", abort: null, dirty: true,
 
   tell() { for (const f of this.watchers) f(); },
 
@@ -117,12 +123,32 @@ export const live = {
       const ends = jobs.jobs.filter((j) => j.ended).map((j) => ({ time: j.ended, kind: "job", state: j.state, job: j.id, text: `${j.name}: ${{ complete: "complete", shutdown: "was stopped" }[j.state] || j.state}` }));
       Object.assign(this, { status, peers, jobs, story: [...story.story, ...ends].sort((a, b) => (a.time < b.time ? 1 : -1)) });
       this.asOf = new Date(this.status.as_of);
+      this.measure();
       this.error = null;
     } catch (e) {
       this.error = e;
     }
     this.busy = false;
     this.tell();
+  },
+
+  // measure keeps how many tasks of each job had ended in the last half minute; pace tells how fast that is, and how long the rest takes.
+  measure() {
+    const at = new Date(this.jobs.as_of) / 1000, kept = new Map();
+    for (const j of this.jobs.jobs) {
+      if (j.ended || j.type !== "batch") continue;
+      const seen = [...(this.seen.get(j.id) || []), { at, done: ended(j) }];
+      while (seen.length > 2 && at - seen[0].at > 30) seen.shift();
+      kept.set(j.id, seen);
+    }
+    this.seen = kept;
+  },
+
+  pace(j) {
+    const seen = this.seen.get(j.id) || [], first = seen[0], last = seen.at(-1);
+    if (seen.length < 2 || last.done <= first.done || last.at - first.at < 1) return null;
+    const rate = (last.done - first.done) / (last.at - first.at);
+    return { rate, left: ((j.wanted || j.count) - last.done) / rate };
   },
 
   event(e) {

@@ -41,10 +41,11 @@ function App() {
     return () => removeEventListener("keydown", f);
   }, []);
   const now = new Date(Date.now()), out = !token.get() || error?.status === 401;
+  const mine = views.filter(([to]) => to !== "run" || token.may("submit"));
   const name = { "": "Cluster", jobs: "Jobs", job: jobs?.jobs.find((j) => j.id === id)?.name || "Job", peer: peers?.peers.find((p) => p.id === id)?.name || "Peer", story: "Story", run: "Run" }[view || ""];
   useEffect(() => { document.title = `${name || "?"} · covey`; }, [name]);
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>to the content</a>
-    <header><b>covey</b><nav aria-label="Views">${views.map(([to, name, key]) => html`<a key=${key} href=${"#/" + to} aria-current=${(view || "") === to || (to === "jobs" && view === "job") || (to === "" && view === "peer") ? "page" : undefined}>${name} <kbd aria-hidden="true">${key}</kbd></a>`)}</nav>
+    <header><b>covey</b><nav aria-label="Views">${mine.map(([to, name, key]) => html`<a key=${key} href=${"#/" + to} aria-current=${(view || "") === to || (to === "jobs" && view === "job") || (to === "" && view === "peer") ? "page" : undefined}>${name} <kbd aria-hidden="true">${key}</kbd></a>`)}</nav>
       ${status && html`<span class="as-of">${error && !out ? html`<span class="bad">no answer · </span>` : ""}as ${status.name} knows it, <time datetime=${status.as_of}>${w.clock(asOf)}</time></span>`}
       <button class="small" aria-label="Keys" onClick=${() => help.current.showModal()}>?</button></header>
     <main id="main" tabindex="-1">${out ? html`<${Says}>This browser is not let in${error?.message && token.get() ? ", or no longer" : ""}.<//><section><p>On the peer's machine, type <span class="mono">peer web</span>: it opens this page with a link that is good once.</p></section>`

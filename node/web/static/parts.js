@@ -1,6 +1,6 @@
 // What several views show.
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.js";
-import { get, live } from "./api.js";
+import { get, live, token } from "./api.js";
 import * as w from "./words.js";
 
 // useLive draws its view anew when something changed. It listens from its first moment on: an answer
@@ -53,7 +53,7 @@ export function JobRow({ job, now }) {
   return html`<li><a href=${"#/job/" + job.id}>
     <div class="row"><span><b>${job.name}</b><span class="mono">${w.short(job.id)}</span></span><span>${w.progress(job)}</span></div>
     <${Bar} job=${job} />
-    <div class="sub">${w.mark(job.state)} ${w.when(job, now)}${why ? html` · <span class="warn">${why}</span>` : ""}</div></a></li>`;
+    <div class="sub">${w.mark(job.state)} ${w.when(job, now)}${job.ended || !live.pace(job) ? "" : " · " + w.pace(live.pace(job))}${why ? html` · <span class="warn">${why}</span>` : ""}</div></a></li>`;
 }
 
 // Table is the text of a picture, or a list. Each column is [head, of a row, class]; without heads
@@ -67,10 +67,10 @@ export function Table({ label, columns, rows }) {
 export const State = ({ s, of = w.taskState }) => html`<span class=${({ ok: "ok", run: "run", bad: "bad" })[w.kind(s)] || "dim"}>${w.mark(s)} ${of(s)}</span>`;
 
 export function Legend() {
-  return html`<div class="legend" aria-hidden="true">${w.order.map((k) => html`<span><i style=${{ background: `var(--${k})` }} />${w.names[k]}</span>`)}</div>`;
+  return html`<div class="legend" aria-hidden="true">${w.order.map((k) => html`<span><i style=${{ background: `var(--${k})` }}>${{ bad: "✗", run: "•" }[k]}</i>${w.names[k]}</span>`)}</div>`;
 }
 
-// Do is a button for what changes something: it asks first, and says what came of it.
+// Do is a button for what changes something: it asks first, and says what came of it. Who may not sees none.
 let say = () => {};
 export const tell = (text) => say(text);
 export function Notes() {
@@ -80,7 +80,7 @@ export function Notes() {
   return html`<div role="status" aria-live="polite">${text && html`<div class="says">${text}</div>`}</div>`;
 }
 
-export function Do({ name, label, ask, act, done, bad, small, id }) {
+export function Do({ name, label, ask, act, done, bad, small, id, scope = "submit" }) {
   const ref = useRef(), [busy, setBusy] = useState(false);
   const go = async () => {
     ref.current?.close();
@@ -94,6 +94,7 @@ export function Do({ name, label, ask, act, done, bad, small, id }) {
     }
     setBusy(false);
   };
+  if (!token.may(scope)) return "";
   return html`<button id=${id} class=${bad ? "bad" : small ? "small" : ""} aria-label=${label} disabled=${busy} onClick=${() => (ask ? ref.current.showModal() : go())}>${name}</button>
     ${ask && html`<dialog ref=${ref} aria-label=${name}><p>${ask}</p><div class="tools">
       <button class=${bad ? "bad" : ""} onClick=${go}>${name}</button><button autofocus onClick=${() => ref.current.close()}>No</button></div></dialog>`}`;

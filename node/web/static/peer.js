@@ -14,9 +14,9 @@ export function Peer({ id, text }) {
   return html`<${Says}><strong class=${w.here(p) ? "ok" : "bad"}>${p.name}</strong> ${w.here(p) ? `runs ${w.many(p.tasks, "task")} on ${w.num(p.cpus_running)} of ${w.num(p.cpus)} processors.` : `is ${p.standing} for ${w.span(p.age)}.`} ${p.coordinator ? "It is the coordinator. " : p.voter ? "It votes. " : ""}${takes}<//>
     ${(p.troubles || []).map((t) => html`<p class="trouble" key=${t.code}>${t.message}</p>`)}
     <div class="tools">
-      ${p.availability !== "drain" && html`<${Do} id="drain" name="Drain" ask=${`Have all that runs on ${p.name} go elsewhere, and nothing new come?`} act=${() => to("drain")} done=${`${p.name} is being drained`} />`}
-      ${p.availability === "active" && html`<${Do} id="pause" name="Pause" act=${() => to("pause")} done=${`${p.name} takes no new tasks`} />`}
-      ${p.availability !== "active" && html`<${Do} id="activate" name="Activate" act=${() => to("active")} done=${`${p.name} takes tasks again`} />`}</div>
+      ${p.availability !== "drain" && html`<${Do} id="drain" scope="admin" name="Drain" ask=${`Have all that runs on ${p.name} go elsewhere, and nothing new come?`} act=${() => to("drain")} done=${`${p.name} is being drained`} />`}
+      ${p.availability === "active" && html`<${Do} id="pause" scope="admin" name="Pause" act=${() => to("pause")} done=${`${p.name} takes no new tasks`} />`}
+      ${p.availability !== "active" && html`<${Do} id="activate" scope="admin" name="Activate" act=${() => to("active")} done=${`${p.name} takes tasks again`} />`}</div>
     <div class="grid">
       <section aria-label="Promised to tasks"><h2>Promised to tasks</h2><${Meter} name="processors" used=${p.cpus_running} queued=${p.cpus_queued} all=${p.cpus} of=${w.num} /><${Meter} name="memory" used=${p.memory_used} all=${p.memory} of=${w.size} /><${Meter} name="disk" used=${p.disk_used} all=${p.disk} of=${w.size} />
         ${Object.entries(p.offers || {}).map(([k, n]) => html`<${Meter} key=${k} name=${k} used=${p.offers_used?.[k] || 0} all=${n} of=${w.num} />`)}</section>

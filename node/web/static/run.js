@@ -1,6 +1,6 @@
 // A job file, with what would become of it while it is typed.
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { get, post, seg } from "./api.js";
+import { get, post, seg, token } from "./api.js";
 import { Do, Says, Table, tell } from "./parts.js";
 import * as w from "./words.js";
 
@@ -28,6 +28,10 @@ function Form({ write }) {
 }
 
 export function Run({ id }) {
+  return token.may("submit") ? html`<${Write} id=${id} />` : html`<${Says}>This browser may look, and run nothing.<//><section><p><span class="mono">peer web</span> on the peer's machine opens the page with all its buttons.</p></section>`;
+}
+
+function Write({ id }) {
   const [file, setFile] = useState(() => sessionStorage.getItem(key) || example), [plan, setPlan] = useState(null), [error, setError] = useState(null), [form, setForm] = useState(false), box = useRef();
   useEffect(() => { if (id) get(`/v1/jobs/${seg(id)}/file`).then((v) => setFile(v.file), (e) => tell(e.message)); }, [id]);
   useEffect(() => {

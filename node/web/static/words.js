@@ -52,6 +52,9 @@ export function progress(job) {
 export const jobState = (s) => (s === "shutdown" ? "cancelled" : s);
 export const taskState = (s) => (s === "shutdown" ? "stopped" : s);
 
+// pace says how fast the tasks of a job end, and when they all have.
+export const pace = (p) => (p?.rate ? `${num(p.rate)} a second${p.left ? `; ${p.left < 1 ? "less than a second" : "about " + span(p.left)} to go` : ""}` : "");
+
 export function when(job, now) {
   if (job.ended) return `${jobState(job.state)} after ${span(since(job.submitted, new Date(job.ended)))} · ${ago(job.ended, now)}`;
   return `${job.state} · ${ago(job.submitted, now)}`;
