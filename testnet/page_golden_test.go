@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +137,9 @@ func madeUp() map[string]any {
 }
 
 // stage serves the page with what is made up.
-func stage(t *testing.T) string {
-	answers := madeUp()
+func stage(t *testing.T) string { return serveMadeUp(t, madeUp()) }
+
+func serveMadeUp(t *testing.T, answers map[string]any) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := answers[r.URL.RequestURI()]
 		if !ok {
@@ -181,8 +184,8 @@ func (b *browser) each(script string) {
 	}))
 }
 
-// grey is what the browser shows, so many times smaller, without colour.
-func (b *browser) grey(times int) *image.Gray {
+// look is what the browser shows.
+func (b *browser) look() image.Image {
 	b.Helper()
 	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
@@ -192,7 +195,7 @@ func (b *browser) grey(times int) *image.Gray {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return smaller(all, times)
+	return all
 }
 
 // smaller is a picture whose points are the mean of times × times of another one.
@@ -219,6 +222,72 @@ const (
 	greyApart = 14   // of 255
 	mostApart = 0.15 // of fields in which there is anything: DejaVu Serif in place of Sans makes 0.06, a part that has moved at least 0.25
 )
+
+// Colours are kept as the mean of each field, in a picture of its own: greys tell neither green from
+// red nor from blue.
+const (
+	tintApart = 26  // of 255, between two of a field's red, green and blue
+	mostFaded = 0.3 // of the fields of one colour: DejaVu Serif in place of Sans makes 0, failed drawn as if it ran 1
+	fewTinted = 6   // fields of a colour say nothing
+)
+
+// tints are the mean colours of a picture's fields.
+func tints(p image.Image) *image.RGBA {
+	const side = kept * fieldSide
+	size := p.Bounds().Size().Div(side)
+	out := image.NewRGBA(image.Rectangle{Max: size})
+	for y := range size.Y {
+		for x := range size.X {
+			var sum [3]int
+			for i := range side * side {
+				r, g, b, _ := p.At(x*side+i%side, y*side+i/side).RGBA()
+				sum[0], sum[1], sum[2] = sum[0]+int(r>>8), sum[1]+int(g>>8), sum[2]+int(b>>8)
+			}
+			for i := range sum {
+				sum[i] /= side * side
+			}
+			out.SetRGBA(x, y, color.RGBA{uint8(sum[0]), uint8(sum[1]), uint8(sum[2]), 255})
+		}
+	}
+	return out
+}
+
+// faded is the largest share of the fields of one colour that have another one now.
+func faded(got, was *image.RGBA) (worst float64, what string) {
+	if got.Rect != was.Rect {
+		return 1, "size"
+	}
+	of := func(p *image.RGBA, i int) (red, blue int) { // how far they are from green
+		c := p.Pix[i : i+3]
+		return int(c[0]) - int(c[1]), int(c[2]) - int(c[1])
+	}
+	all, lost := map[string]int{}, map[string]int{}
+	for i := 0; i < len(was.Pix); i += 4 {
+		red, blue := of(was, i)
+		name := ""
+		switch {
+		case max(red, blue) > tintApart && red > blue:
+			name = "red"
+		case max(red, blue) > tintApart:
+			name = "blue"
+		case min(red, blue) < -tintApart:
+			name = "green"
+		default:
+			continue
+		}
+		all[name]++
+		r, b := of(got, i)
+		if max(red-r, r-red, blue-b, b-blue) > tintApart {
+			lost[name]++
+		}
+	}
+	for name, n := range all {
+		if share := float64(lost[name]) / float64(n); n >= fewTinted && share > worst {
+			worst, what = share, name
+		}
+	}
+	return worst, what
+}
 
 // apart is the share of fields in which two pictures differ, of those in which there is anything.
 func apart(a, b *image.Gray) float64 {
@@ -248,6 +317,9 @@ var goldenViews = []struct{ name, hash, shows string }{
 	{"run", "#/run", "document.querySelector('textarea') && document.body.innerText.includes('good for a week')"},
 }
 
+// narrow are the views that have a picture of a telephone, too.
+var narrow = []string{"cluster", "job"}
+
 func TestThePageLooksAsInItsGoldenPictures(t *testing.T) {
 	b := newBrowser(t)
 	b.do(chromedp.EmulateViewport(1360, 1200))
@@ -259,19 +331,82 @@ func TestThePageLooksAsInItsGoldenPictures(t *testing.T) {
 			b.at(v.hash)
 			b.sees(v.name, v.shows)
 			b.settles()
-			got, path := b.grey(kept), filepath.Join("testdata", "page", v.name+"-"+scheme+".png")
-			if golden.Updating() {
-				writePicture(t, path, got)
-			}
-			was := readPicture(t, path)
-			if share := apart(got, was); share > mostApart {
-				writePicture(t, filepath.Join(os.TempDir(), "covey-"+filepath.Base(path)), got)
-				t.Errorf("%s differs from %s in %.1f %% of its fields; it is in %s now. If it is meant to: go test -tags long ./testnet -run Golden -update", v.name, path, 100*share, os.TempDir())
-			}
+			b.golden(v.name, v.name+"-"+scheme)
 			if scheme == "light" {
-				b.noticesWhatIsBroken(v.name, was)
+				b.noticesWhatIsBroken(v.name, v.name+"-"+scheme)
 			}
 		}
+	}
+	b.do(chromedp.EmulateViewport(360, 1600))
+	b.scheme("light")
+	for _, v := range goldenViews {
+		if slices.Contains(narrow, v.name) {
+			b.at(v.hash)
+			b.sees(v.name, v.shows)
+			b.settles()
+			b.golden(v.name, v.name+"-narrow")
+		}
+	}
+	b.silent()
+}
+
+// golden checks what is shown against a view's golden pictures.
+func (b *browser) golden(view, name string) {
+	b.Helper()
+	shot := b.look()
+	got, path := smaller(shot, kept), filepath.Join("testdata", "page", name+".png")
+	tint, tintPath := tints(shot), filepath.Join("testdata", "page", name+"-colours.png")
+	if golden.Updating() {
+		writePicture(b.T, path, got)
+		writePicture(b.T, tintPath, tint)
+	}
+	const hint = "If it is meant to: go test -tags long ./testnet -run Golden -update"
+	if share := apart(got, smaller(readPicture(b.T, path), 1)); share > mostApart {
+		writePicture(b.T, filepath.Join(os.TempDir(), "covey-"+filepath.Base(path)), got)
+		b.Errorf("%s differs from %s in %.1f %% of its fields; it is in %s now. %s", view, path, 100*share, os.TempDir(), hint)
+	}
+	if share, what := faded(tint, readTints(b.T, tintPath)); share > mostFaded {
+		b.Errorf("%s: %.0f %% of the fields that are %s in %s are not any more. %s", view, 100*share, what, tintPath, hint)
+	}
+}
+
+func TestFailedAndRunningAreToldApartWithoutColours(t *testing.T) {
+	b := newBrowser(t)
+	b.opens(stage(t))
+	b.says("pi cannot be reached")
+	b.js(`(() => { const s = document.createElement("style"); s.textContent = ":root { --ok: #888 !important; --bad: #888 !important; --run: #888 !important; --stop: #888 !important; --queue: #888 !important; --wait: #888 !important }"; document.head.append(s); })()`)
+	shows := func(part, values string) string {
+		return b.js(fmt.Sprintf(`Promise.all([import("/preact.js"), import("/draw.js")]).then(async ([{ html, render }, { Heat, Lanes }]) => {
+			const all = [];
+			for (const value of %s) {
+				const at = document.body.appendChild(document.createElement("div"));
+				at.style.width = "600px";
+				render(%s, at);
+				await new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(f, 50))));
+				all.push(at.querySelector("canvas").toDataURL());
+				at.remove();
+			}
+			return new Set(all).size; })`, values, part))
+	}
+	for what, part := range map[string]string{
+		"large cells":  `html` + "`<${Heat} grid=${{ cells: value.repeat(100), legend: { c: 'complete', f: 'failed', r: 'running' } }} label='x' />`",
+		"middle cells": `html` + "`<${Heat} grid=${{ cells: value.repeat(1000), legend: { c: 'complete', f: 'failed', r: 'running' } }} label='x' />`",
+		"small cells":  `html` + "`<${Heat} grid=${{ cells: value.repeat(3000), legend: { c: 'complete', f: 'failed', r: 'running' } }} label='x' />`",
+	} {
+		if n := shows(part, `["c", "f", "r"]`); n != "3" {
+			t.Errorf("%s of three states look like %s", what, n)
+		}
+	}
+	lanes := func(n int) string {
+		return fmt.Sprintf("html`<${Lanes} line=${{ from: 0, to: 60000, lanes: [{ peer: 'p', peer_name: 'p', tasks: %d, bars: Array.from({ length: %[1]d }, (_, i) => ({ slot: i + 1, attempt: 1, state: value, start: 0, end: 60 })) }] }} label='x' />`", n)
+	}
+	for _, n := range []int{4, 100} {
+		if got := shows(lanes(n), `["complete", "failed", "running"]`); got != "3" {
+			t.Errorf("%d bars of three states look like %s", n, got)
+		}
+	}
+	if got := shows("html`<${Lanes} line=${{ from: 0, to: 60000, step: 1, lanes: [{ peer: 'p', tasks: 9, busy: Array(60).fill(9), bad: Array(60).fill(value) }] }} label='x' />`", "[0, 1]"); got != "2" {
+		t.Errorf("lanes of many tasks, with and without failures, look like %s", got)
 	}
 	b.silent()
 }
@@ -285,16 +420,30 @@ func TestAnAnswerThatComesBeforeTheFirstPictureIsDrawn(t *testing.T) {
 }
 
 // noticesWhatIsBroken checks that the measure holds where only letters differ, and not where more does.
-func (b *browser) noticesWhatIsBroken(view string, was *image.Gray) {
+func (b *browser) noticesWhatIsBroken(view, name string) {
 	b.Helper()
+	was := smaller(readPicture(b.T, filepath.Join("testdata", "page", name+".png")), 1)
+	wasTints := readTints(b.T, filepath.Join("testdata", "page", name+"-colours.png"))
 	for what, css := range map[string]string{
 		"letters": "* { font-family: 'DejaVu Serif' !important }", "places": "main { transform: translate(0, 30px) }", "panels": "section { padding: 40px !important }",
-		"pictures": ".bar, canvas, svg { visibility: hidden }",
+		"pictures": ".bar, canvas, svg { visibility: hidden }", "colours": ":root { --bad: light-dark(#2563b0, #5aa5ee) !important }", // failed, drawn as if it ran
 	} {
+		if what == "colours" && !slices.Contains(narrow, view) { // too little of it is red
+			continue
+		}
 		b.js(fmt.Sprintf("document.getElementById('broken').textContent = %q", css))
+		b.js("import('/api.js').then((m) => m.live.tell())") // canvases are drawn anew
 		b.settles()
-		drawn := b.js("!!document.querySelector('.bar, canvas, svg')") == "true"
-		if share := apart(b.grey(kept), was); (share > mostApart) == (what == "letters" || what == "pictures" && !drawn) {
+		shot, drawn := b.look(), b.js("!!document.querySelector('.bar, canvas, svg')") == "true"
+		if share, name := faded(tints(shot), wasTints); what == "colours" || what == "letters" {
+			if (share > mostFaded) == (what == "letters") {
+				b.Errorf("%s with other %s: %.2f of its fields that are %s have another colour", view, what, share, name)
+			}
+			if what == "colours" {
+				continue
+			}
+		}
+		if share := apart(smaller(shot, kept), was); (share > mostApart) == (what == "letters" || what == "pictures" && !drawn) {
 			b.Errorf("%s with other %s: %.3f of its fields differ", view, what, share)
 		}
 	}
@@ -307,7 +456,7 @@ func (b *browser) settles() {
 	b.js("new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(f, 50))))")
 }
 
-func writePicture(t *testing.T, path string, p *image.Gray) {
+func writePicture(t *testing.T, path string, p image.Image) {
 	t.Helper()
 	var out bytes.Buffer
 	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, p)
@@ -322,7 +471,15 @@ func writePicture(t *testing.T, path string, p *image.Gray) {
 	}
 }
 
-func readPicture(t *testing.T, path string) *image.Gray {
+func readTints(t *testing.T, path string) *image.RGBA {
+	t.Helper()
+	p := readPicture(t, path)
+	out := image.NewRGBA(p.Bounds())
+	draw.Draw(out, out.Rect, p, p.Bounds().Min, draw.Src)
+	return out
+}
+
+func readPicture(t *testing.T, path string) image.Image {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -333,5 +490,5 @@ func readPicture(t *testing.T, path string) *image.Gray {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return smaller(p, 1)
+	return p
 }

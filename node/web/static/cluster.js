@@ -52,7 +52,7 @@ function Circles({ peers, links }) {
   const n = peers.length, few = n <= 8, W = innerWidth < 560 ? 330 : 600, H = n <= 2 ? 190 : n === 3 ? 330 : n <= 6 ? 400 : 480, r = few ? 31 : 20, top = r + 14;
   const at = new Map(peers.map((p, i) => {
     const a = n === 2 ? Math.PI * (1 - i) : (i / n) * 2 * Math.PI - Math.PI / 2;
-    return [p.id, n === 1 ? [W / 2, 70] : [W / 2 + Math.cos(a) * W * (few ? 0.33 : 0.42), n === 2 ? 70 : top + (Math.sin(a) + 1) * ((H - top - 92) / (n === 3 ? 1.5 : 2))]];
+    return [p.id, n === 1 ? [W / 2, 70] : [W / 2 + Math.cos(a) * W * (few ? (W < 400 ? 0.25 : 0.33) : 0.42), n === 2 ? 70 : top + (Math.sin(a) + 1) * ((H - top - 92) / (n === 3 ? 1.5 : 2))]];
   }));
   return html`<svg class=${few ? "cluster" : "cluster many"} viewBox=${`0 0 ${W} ${H}`} role="group" aria-label="Peers and the links between them">
     ${links.map(({ k, a, b, path }) => {

@@ -64,6 +64,18 @@ function cellsOf(n, w) {
   return { size, gap, cols, step: size + gap, rows: Math.ceil(n / cols) };
 }
 
+// sign tells failed (a cross) and running (a dot) from the rest for who sees no colours.
+function sign(x, kind, px, py, size, colour) {
+  const mid = size / 2, far = size * 0.22;
+  x.beginPath();
+  if (kind === "bad") for (const k of [-1, 1]) { x.moveTo(px + mid - far, py + mid - k * far); x.lineTo(px + mid + far, py + mid + k * far); }
+  else if (kind === "run") x.arc(px + mid, py + mid, size * 0.16, 0, 7);
+  else return;
+  x.lineWidth = Math.max(1.2, size / 9);
+  x.fillStyle = x.strokeStyle = colour;
+  if (kind === "bad") x.stroke(); else x.fill();
+}
+
 export function Heat({ grid, label, hit, tip }) {
   const n = grid.cells.length;
   return html`<${Picture} label=${label} height=${(w) => { const c = cellsOf(n, w); return Math.max(1, c.rows * c.step); }}
@@ -72,8 +84,10 @@ export function Heat({ grid, label, hit, tip }) {
       for (let i = 0; i < n; i++) {
         x.fillStyle = ink[kind(grid.legend[grid.cells[i]])];
         x.beginPath();
-        x.roundRect((i % c.cols) * c.step, Math.floor(i / c.cols) * c.step, c.size, c.size, c.size > 10 ? 2.5 : 1);
+        const px = (i % c.cols) * c.step, py = Math.floor(i / c.cols) * c.step;
+        x.roundRect(px, py, c.size, c.size, c.size > 10 ? 2.5 : 1);
         x.fill();
+        sign(x, kind(grid.legend[grid.cells[i]]), px, py, c.size, ink.panel);
       }
     }}
     hit=${hit && ((px, py, w) => hit(at(n, px, py, w)))} tip=${tip && ((px, py, w) => tip(at(n, px, py, w)))} />`;
@@ -105,11 +119,17 @@ export function Lanes({ line, label, hit }) {
   });
   let y = 0;
   for (const l of lanes) { l.y = y; y += l.high + laneGap; }
-  const total = Math.max(20, y - laneGap);
+  const total = Math.max(20, y);
   const seconds = (x, w) => ((x - left) / (w - left)) * all;
   return html`<${Picture} label=${label} height=${() => total}
     draw=${(x, w, ink) => {
       const px = (s) => left + (s / all) * (w - left);
+      const fell = (at, l) => { // where one failed, below its lane: seen without colours, too, and where bars are thin
+        const y = l.y + l.high + 1;
+        x.beginPath();
+        x.moveTo(at, y); x.lineTo(at - 4, y + 7); x.lineTo(at + 4, y + 7);
+        x.fill();
+      };
       x.textBaseline = "middle";
       x.font = "13px system-ui, DejaVu Sans, sans-serif";
       for (const l of lanes) {
@@ -118,13 +138,16 @@ export function Lanes({ line, label, hit }) {
         l.bars.forEach((b, i) => {
           x.fillStyle = ink[b.open ? "run" : kind(b.state)];
           const from = px(b.start), to = px(b.end);
-          x.fillRect(from, l.y + l.rows[i] * l.h, Math.max(1, to - from - (to - from > 3 ? 1 : 0)), l.h > 3 ? l.h - 1 : l.h);
+          const wide = Math.max(1, to - from - (to - from > 3 ? 1 : 0)), y = l.y + l.rows[i] * l.h, high = l.h > 3 ? l.h - 1 : l.h;
+          if (kind(b.state) === "run" || b.open) for (let s = 0; s < wide; s += 4) x.fillRect(from + s, y, Math.min(3, wide - s), high);
+          else x.fillRect(from, y, wide, high);
+          if (kind(b.state) === "bad") fell(to, l);
         });
         (l.busy || []).forEach((v, i) => {
           const from = px(i * line.step), wide = Math.max(1, px(line.step) - left), h = (v / l.most) * l.high;
           x.fillStyle = ink.ok;
           x.fillRect(from, l.y + l.high - h, wide, h);
-          if (l.bad?.[i]) { x.fillStyle = ink.bad; x.fillRect(from, l.y + l.high - 4, wide, 4); }
+          if (l.bad?.[i]) { x.fillStyle = ink.bad; x.fillRect(from, l.y + l.high - 4, wide, 4); fell(from + wide / 2, l); }
         });
       }
     }}

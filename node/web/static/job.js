@@ -1,6 +1,6 @@
 // One job: where each task is, where and when they ran, what failed, what they print.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
-import { bytes, lines, live, post, seg } from "./api.js";
+import { bytes, lines, live, post, seg, token } from "./api.js";
 import { Heat, Lanes } from "./draw.js";
 import { Bar, Do, Legend, Says, State, Table, useAsked } from "./parts.js";
 import * as w from "./words.js";
@@ -11,7 +11,7 @@ function sentence(j, now) {
   if (j.ended) return html`${name} ${{ complete: "is complete", failed: "has failed", shutdown: "was stopped" }[j.state] || "is over"} after ${w.span(w.since(j.submitted, new Date(j.ended)))}: ${w.num(n.ok)} of ${w.num(all)} done.${bad}${j.cancelled ? ` ${j.cancelled}.` : ""}`;
   if (j.type !== "batch") return html`${name} runs ${w.num(n.run)} of ${w.num(all)} tasks, version ${j.version || 1}.${j.rollout && j.rollout.state !== "completed" ? ` Its update is ${j.rollout.state}.` : ""}${bad}`;
   const p = j.pace;
-  return html`${name} has done ${w.num(n.ok + n.bad)} of ${w.num(all)}${p?.rate ? `, ${w.num(p.rate)} a second${p.left ? `; ${p.left < 1 ? "less than a second" : "about " + w.span(p.left)} to go` : ""}` : ""}.${bad}${j.waiting && !n.run ? html` <strong class="warn">It waits: ${j.waiting}.</strong>` : ""}`;
+  return html`${name} has done ${w.num(n.ok + n.bad)} of ${w.num(all)}${p?.rate ? ", " + w.pace(p) : ""}.${bad}${j.waiting && !n.run ? html` <strong class="warn">It waits: ${j.waiting}.</strong>` : ""}`;
 }
 
 export function Job({ id, text, now }) {
@@ -34,9 +34,10 @@ export function Job({ id, text, now }) {
     <div class="tools">
       ${!j.ended && html`<${Do} id="cancel" bad name="Cancel" ask=${`Stop ${j.name} and all that runs of it?`} act=${() => post(base + "/cancel")} done=${`${j.name} is being stopped`} />`}
       ${(n.bad > 0 || n.stop > 0) && j.type === "batch" && html`<${Do} id="retry" name="Retry what failed" act=${() => post(base + "/retry")} done=${(v) => `${w.many(v.retried, "slot")} got another attempt`} />`}
-      ${j.schedule && html`<${Do} name="Start now" act=${() => post(base + "/trigger")} done=${(v) => `run ${w.short(v.id)} was started`} />`}
+      ${j.schedule && html`<${Do} id="trigger" name="Start now" act=${() => post(base + "/trigger")} done=${(v) => `run ${w.short(v.id)} was started`} />`}
       <button id="logs" aria-pressed=${log !== null} onClick=${() => setLog(log === null ? "" : null)}>Logs</button>
-      <a class="button" href=${"#/run/" + j.id}>Run it again…</a>
+      <input id="task" size="12" placeholder="logs of task…" aria-label="Logs of the task with this number" onKeyDown=${(e) => { if (e.key === "Enter" && /^\d+(\.\d+)?$/.test(e.target.value.trim())) setLog(`${j.id}.${e.target.value.trim()}`); }} />
+      ${token.may("submit") && html`<a class="button" href=${"#/run/" + j.id}>Run it again…</a>`}
       <span class="dim mono">${j.id}</span></div>
     ${log !== null && html`<${Logs} key=${log} job=${j} task=${log} close=${() => setLog(null)} />`}
     <section aria-label="Tasks by slot"><h2>Tasks by slot${grid?.each > 1 ? html` <span>a cell is ${grid.each} tasks, the worst shows</span>` : ""}</h2>
@@ -44,9 +45,9 @@ export function Job({ id, text, now }) {
         : html`<${Heat} grid=${grid} label=${"Tasks by slot: " + Object.entries(grid.counts).filter(([, c]) => c).map(([s, c]) => `${c} ${s}`).join(", ")}
             hit=${(i) => { if (i >= 0 && grid.each === 1) setLog(`${j.id}.${i + 1}`); return ""; }} tip=${(i) => (i < 0 ? "" : `${grid.each > 1 ? "tasks" : "task"} ${i * grid.each + 1}${grid.each > 1 ? "–" + Math.min(grid.slots, (i + 1) * grid.each) : ""}: ${grid.legend[grid.cells[i]]}`)} /><${Legend} />`}</section>
     ${line?.lanes?.length > 0 && html`<section aria-label="Where and when"><h2>Where and when</h2>
-      ${text ? html`<${Table} label="Where and when" rows=${line.lanes.map((l) => ({ ...l, id: l.peer }))} columns=${[["Peer", (l) => l.peer_name], ["Tasks", (l) => w.num(l.tasks), "n"], ["First", (l) => (l.bars?.length ? "+" + w.span(Math.min(...l.bars.map((b) => b.start))) : ""), "n"], ["Last", (l) => (l.bars?.length ? "+" + w.span(Math.max(...l.bars.map((b) => b.end))) : ""), "n"]]} />`
+      ${text ? html`<${Table} label="Where and when" rows=${line.lanes.map((l) => ({ ...l, id: l.peer }))} columns=${[["Peer", (l) => l.peer_name], ["Tasks", (l) => w.num(l.tasks), "n"], ["Failed", (l) => w.num(spent(l, line.step).bad), "n"], ["First", (l) => "+" + w.span(spent(l, line.step).first), "n"], ["Last", (l) => "+" + w.span(spent(l, line.step).last), "n"]]} />`
         : html`<${Lanes} line=${line} label=${`Where and when: ${line.lanes.map((l) => `${l.tasks} on ${l.peer_name}`).join(", ")}`} hit=${(b) => { setLog(`${j.id}.${b.slot}.${b.attempt}`); return ""; }} />`}
-      <div class="row sub" style=${{ marginTop: "8px" }}><span>${w.clock(line.from)}</span><span>${w.clock(line.to)}</span></div></section>`}
+      <div class="row sub" style=${{ marginTop: "8px" }}><span>${w.clock(line.from)}</span>${!text && html`<span>▲ failed · striped: running</span>`}<span>${w.clock(line.to)}</span></div></section>`}
     ${failures?.groups?.length > 0 && html`<section aria-label="What failed"><h2>What failed, in groups</h2><${Table} label="What failed" rows=${failures.groups.map((g, i) => ({ ...g, id: i + 1 }))} columns=${[
         ["Tasks", (g) => w.num(g.count + (g.earlier || 0)), "n"], ["How", (g) => (g.signal ? `signal ${g.signal}` : g.exit_code != null ? `exit ${g.exit_code}` : g.reason || g.state)],
         ["What it said", (g) => html`${g.last ? html`<span class="mono">${g.last}</span> ` : ""}${g.last && g.exit_code != null ? "" : html`<span class=${g.last ? "dim" : ""}>${g.message || g.reason}</span>`}`, "wide"], ["Where", (g) => g.peers.slice(0, 3).map((p) => p.peer_name).join(", ")],
@@ -56,6 +57,14 @@ export function Job({ id, text, now }) {
       ${slow.length > 0 && html`<section aria-label="Slowest"><h2>Slowest</h2><${Table} label="Slowest tasks" rows=${slow} columns=${[
         ["Task", (t) => html`<button class="small mono" onClick=${() => setLog(t.id)}>${t.slot}.${t.attempt}</button>`], ["State", (t) => html`<${State} s=${t.state} />`], ["Took", (t) => w.span(t.took), "n"], ["Waited", (t) => w.span(t.waited), "n"], ["Peer", (t) => t.peer_name], ["Item", (t) => t.item || "", "wide"]]} /></section>`}
       <section aria-label="What it runs"><h2>What it runs</h2><${Spec} j=${j} /></section></div>`;
+}
+
+// spent is when a lane's first task began and its last one ended, in seconds, and how many ended badly; above 5,000 tasks
+// they come as how many ran in each step.
+function spent(lane, step) {
+  if (lane.bars?.length) return { first: Math.min(...lane.bars.map((b) => b.start)), last: Math.max(...lane.bars.map((b) => b.end)), bad: lane.bars.filter((b) => w.kind(b.state) === "bad").length };
+  const used = (lane.busy || []).map((n, i) => n > 0 || lane.bad?.[i] > 0);
+  return { first: Math.max(0, used.indexOf(true)) * step || 0, last: (used.lastIndexOf(true) + 1) * step || 0, bad: (lane.bad || []).reduce((a, b) => a + b, 0) };
 }
 
 function Spec({ j }) {
@@ -85,7 +94,7 @@ function Files({ job }) {
   return html`<section aria-label="Files"><h2>Files <button class="small" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "hide" : "show"}</button></h2>
     ${!open ? html`<span class="dim">kept of each task: ${job.spec.outputs.join(", ")}</span>` : v.error ? html`<span class="bad">${v.error.message}</span>` : !all ? "…" : html`<p class="dim">${w.many(all.length, "file")}${all.length > mostFiles ? `, the first ${mostFiles}` : ""}; <span class="mono">peer get ${w.short(job.id)}</span> brings them${w.parts(job).bad ? html`, with <span class="mono">--partial</span> also those of tasks that failed` : ""}.</p>
     <${Table} label="Files" rows=${all.slice(0, mostFiles).map((f) => ({ ...f, id: f.slot + f.path }))} columns=${[["Task", (f) => f.slot, "n"], ["File", (f) => f.path, "wide"], ["Size", (f) => (f.kind === "file" ? w.size(f.size) : f.kind), "n"],
-      ["To this machine", (f) => (f.ref && f.size <= mostBytes ? html`<${Do} small name="Download" label=${`Download ${f.path} of task ${f.slot}`} act=${() => download(job, f)} done=${(name) => `${name} is downloaded`} />` : "")],
+      ["To this machine", (f) => (f.ref && f.size <= mostBytes ? html`<${Do} small scope="read" name="Download" label=${`Download ${f.path} of task ${f.slot}`} act=${() => download(job, f)} done=${(name) => `${name} is downloaded`} />` : "")],
       ["As a command", (f) => html`<span class="mono">peer get ${w.short(job.id)}.${f.slot}</span>`]]} />`}</section>`;
 }
 
