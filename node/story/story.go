@@ -6,7 +6,8 @@
 //	s.Add(entry, events…)        // never waits; of entries of the ledger that were told before: nothing
 //	s.Since(time)                // the oldest first
 //
-// At most 4,096 events are kept, none older than 30 days, in one file of JSON lines that never has
+// Of events that are alike and follow closely, one is kept that says how many they were; on the disk
+// they are single lines until the file is written anew. At most 4,096 events are kept, none older than 30 days, in one file of JSON lines that never has
 // more than 1 MiB. It is written without fsync: a crash of the machine may cost the newest events.
 // Lines that cannot be read are skipped. A disk that takes nothing costs what is not written there,
 // and nothing waits for it.
@@ -17,8 +18,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -48,6 +51,40 @@ type Event struct {
 	Peer  string `json:"peer,omitempty"`
 	Job   string `json:"job,omitempty"`
 	Text  string `json:"text"` // the whole line for a person
+
+	// Of several in a row that are alike – they agree in Kind, State, Job, Of and Like – one is kept,
+	// with how many there were of what, as "1 task" in Text of the first.
+	Count int    `json:"count,omitempty"` // 0: it stands alone
+	Of    string `json:"of,omitempty"`
+	Like  string `json:"like,omitempty"`
+	From  int64  `json:"from,omitempty"` // the first of them; At is the newest
+}
+
+const (
+	mergeFor   = time.Hour // that one event stands for at most
+	mergeAmong = 8         // of the newest events
+)
+
+// alike tells whether e happened once more.
+func (e *Event) alike(n *Event) bool {
+	return e.Count > 0 && n.Count > 0 && e.Kind == n.Kind && e.State == n.State && e.Job == n.Job && e.Of == n.Of && e.Like == n.Like &&
+		n.At-cmp.Or(e.From, e.At) < mergeFor.Milliseconds()
+}
+
+// merged is n with what happened before.
+func (e *Event) merged(n Event) Event {
+	text := countOf(n.Count, n.Of)
+	n.From = cmp.Or(e.From, e.At)
+	n.Count += e.Count
+	n.Text = strings.Replace(n.Text, text, countOf(n.Count, n.Of), 1)
+	return n
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Entry is an entry of the ledger: which of its generations, and where in it.
@@ -68,8 +105,8 @@ type Story struct {
 
 	mu     sync.Mutex
 	events []Event
-	newest Entry // of the ledger that was told
-	fresh  int   // of events: so many of the newest are not on the disk
+	newest Entry   // of the ledger that was told
+	fresh  []Event // that are not on the disk, each as it was told
 }
 
 // Open reads what is on the disk.
@@ -82,7 +119,7 @@ func Open(path string, now func() time.Time) *Story {
 	for line := range bytes.Lines(b) {
 		var e Event
 		if json.Unmarshal(line, &e) == nil && e.Kind != "" && utf8.ValidString(e.Text) {
-			s.events = append(s.events, e)
+			s.take(e)
 			if e.Entry.compare(s.newest) > 0 {
 				s.newest = e.Entry
 			}
@@ -108,11 +145,23 @@ func (s *Story) Add(of Entry, events ...Event) {
 	}
 	for _, e := range events {
 		e.Entry, e.Text = of, cut(e.Text)
-		s.events = append(s.events, e)
+		s.take(e)
+		s.fresh = append(s.fresh, e)
 	}
-	s.fresh += len(events)
 	s.trim()
 	s.news.Set()
+}
+
+// take adds an event, or has one of the newest stand for it, too.
+func (s *Story) take(e Event) {
+	for i := len(s.events) - 1; i >= max(0, len(s.events)-mergeAmong); i-- {
+		if s.events[i].alike(&e) {
+			e = s.events[i].merged(e)
+			s.events = slices.Delete(s.events, i, i+1)
+			break
+		}
+	}
+	s.events = append(s.events, e)
 }
 
 // cut ends a text that is too long.
@@ -135,7 +184,7 @@ func (s *Story) trim() {
 		n++
 	}
 	s.events = s.events[n:] // what is before it goes when it next grows
-	s.fresh = min(s.fresh, len(s.events))
+	s.fresh = s.fresh[max(0, len(s.fresh)-most):]
 }
 
 // Since lists what happened after a moment, the oldest first.
@@ -171,19 +220,20 @@ func (s *Story) Run(ctx context.Context) error {
 // write it tries with the next event.
 func (s *Story) flush() {
 	s.mu.Lock()
-	all, n := slices.Clone(s.events), s.fresh
+	all, fresh := slices.Clone(s.events), s.fresh
+	s.fresh = nil
 	s.mu.Unlock()
-	if n == 0 || s.write(all, n) != nil {
+	if len(fresh) == 0 || s.write(all, fresh) == nil {
 		return
 	}
 	s.mu.Lock()
-	s.fresh = max(0, s.fresh-n)
+	s.fresh = append(slices.Clip(fresh), s.fresh...)
 	s.mu.Unlock()
 }
 
-// write brings the newest n of all events to the disk, behind those that are there.
-func (s *Story) write(all []Event, n int) error {
-	b := lines(all[len(all)-n:])
+// write brings what is new to the disk, behind what is there.
+func (s *Story) write(all, fresh []Event) error {
+	b := lines(fresh)
 	if info, err := os.Stat(s.path); err != nil || info.Size()+int64(len(b)) >= maxFile {
 		for b = lines(all); len(b) > maxFile/2; b = lines(all) { // so that the next ones are appended for a while
 			all = all[len(all)/8+1:]

@@ -51,6 +51,43 @@ func TestAStoryIsThereAgainAfterAStartAndTellsNothingTwice(t *testing.T) {
 	}
 }
 
+func TestWhatHappensAgainAndAgainIsOneEventAndPushesNothingOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), FileName)
+	s := Open(path, at(10_000))
+	s.Add(Entry{1, 1}, elected(1000, "an election"))
+	up := func(s *Story, index uint64, job string, n int) {
+		s.Add(Entry{1, index}, Event{
+			At: 1000 + int64(index), Kind: "task", State: "superseded", Job: job, Text: job + ": " + countOf(n, "task") + " given up: unreachable", Count: n, Of: "task", Like: "unreachable",
+		})
+	}
+	for i := range uint64(most) { // by turns
+		up(s, 2+i, fmt.Sprint("job", i%2), 1)
+		if i == 100 {
+			s.flush()
+		}
+	}
+	is := func(s *Story, want string) {
+		t.Helper()
+		if got := fmt.Sprintf("%q", texts(s)); got != want {
+			t.Error(got)
+		}
+	}
+	want := `["an election" "job0: 2048 tasks given up: unreachable" "job1: 2048 tasks given up: unreachable"]`
+	is(s, want)
+	s.flush()
+	again := Open(path, at(10_000))
+	is(again, want)
+	up(again, most+1, "job1", 5) // told before
+	up(again, most+2, "job1", 5)
+	again.flush()
+	is(Open(path, at(10_000)), strings.Replace(want, `"job1: 2048`, `"job1: 2053`, 1))
+	late := Event{At: 1000 + 2*mergeFor.Milliseconds(), Kind: "task", State: "superseded", Job: "job1", Text: "job1: 1 task given up: unreachable", Count: 1, Of: "task", Like: "unreachable"}
+	again.Add(Entry{1, most + 3}, late)
+	if got := texts(again); len(got) != 4 {
+		t.Errorf("hours later: %q", got)
+	}
+}
+
 func TestALineThatWasCutOffCostsOnlyItself(t *testing.T) {
 	path := filepath.Join(t.TempDir(), FileName)
 	s := Open(path, at(0))

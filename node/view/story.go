@@ -31,9 +31,13 @@ var told = map[string]map[string]string{
 	kindJob: {
 		"updated": "was updated", "signed": "was signed anew", string(ledger.Paused): "its update is paused", string(ledger.RollingBack): "its update is turned back",
 		string(ledger.RolledBack): "its update was turned back", string(ledger.RollbackPaused): "its rollback is paused",
-		string(ledger.Completed): "its update is complete", "grown": "has more tasks", "skipped": "skipped a run",
+		string(ledger.Completed): "its update is complete", "grown": "has more tasks", "skipped": "skipped 1 run",
 	},
 }
+
+// ordinary is why attempts are given up where nothing is wrong: a task that had not begun went to
+// where there is room, or one that was given up came back with its success.
+var ordinary = map[string]bool{string(taskstate.ReasonRecalled): true, string(taskstate.ReasonOvertaken): true}
 
 // decided tells what an entry of the ledger meant.
 func (t *teller) decided(e ledger.Entry, evs []event) {
@@ -46,11 +50,16 @@ func (t *teller) decided(e ledger.Entry, evs []event) {
 		ev := &evs[i]
 		words, ok := told[ev.kind][ev.state]
 		switch {
+		case ev.kind == kindTask && ev.state == "superseded" && ordinary[ev.note]: // told by the task alone
 		case ev.kind == kindTask && ev.state == "superseded":
 			if again[ev.task.Job] == nil {
 				again[ev.task.Job] = map[string]int{}
 			}
 			again[ev.task.Job][ev.note]++
+		case ok && ev.state == "skipped": // each minute, it may be
+			out = append(out, story.Event{
+				At: ev.at, Kind: ev.kind, State: ev.state, Job: string(ev.job), Text: t.job(ev.job) + noted(": "+words, ev.note), Count: 1, Of: "run",
+			})
 		case ok && ev.kind == kindJob:
 			out = append(out, story.Event{At: ev.at, Kind: ev.kind, State: ev.state, Job: string(ev.job), Text: t.job(ev.job) + noted(": "+words, ev.note)})
 		case ok:
@@ -64,7 +73,9 @@ func (t *teller) decided(e ledger.Entry, evs []event) {
 	for _, job := range slices.Sorted(maps.Keys(again)) {
 		for _, why := range slices.Sorted(maps.Keys(again[job])) {
 			text := fmt.Sprintf("%s: %s given up: %s", t.job(job), tasksText(again[job][why]), why)
-			out = append(out, story.Event{At: e.Stamp, Kind: kindTask, State: "superseded", Job: string(job), Text: text})
+			out = append(out, story.Event{
+				At: e.Stamp, Kind: kindTask, State: "superseded", Job: string(job), Text: text, Count: again[job][why], Of: "task", Like: why,
+			})
 		}
 	}
 	t.story.Add(story.Entry{Generation: e.Epoch.Generation, Index: e.Index}, out...)

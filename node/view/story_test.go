@@ -3,6 +3,7 @@ package view
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,12 +40,13 @@ func TestAStoryTellsElectionsPeersAndWhatWasGivenUpAndNoTasks(t *testing.T) {
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 5)
 	s.write(ledger.Command{Lead: &ledger.Lead{}})
-	index := s.assign(someJob, a, 1, 4)
+	index := s.assign(someJob, a, 1, 5)
 	s.settle(a, complete(1, index))
 	s.write(
 		ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 2, 1), Reason: taskstate.ReasonUnreachable, Again: true}},
 		ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 3, 1), Reason: taskstate.ReasonUnreachable, Again: true}},
 	)
+	s.write(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(someJob, 4, 1), Reason: taskstate.ReasonRecalled, Again: true}})
 	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	for _, v := range []membership.Verdict{membership.Alive, membership.Suspect, membership.Dead, membership.Dead, membership.Suspect, membership.Alive} {
 		s.Events.Seen(&membership.View{Members: []membership.Member{{ID: a.id, Name: "ann", Verdict: v, Since: at}}})
@@ -54,6 +56,9 @@ func TestAStoryTellsElectionsPeersAndWhatWasGivenUpAndNoTasks(t *testing.T) {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
+	}
+	if slices.ContainsFunc(got, func(text string) bool { return strings.Contains(text, "recalled") }) {
+		t.Errorf("that a task went to where there is room is told: %q", got)
 	}
 	evs, _ := s.Story(t.Context(), time.Time{}, 100)
 	if e := evs.Story[0]; !e.Time.Equal(at) || e.State != "dead" {
