@@ -18,7 +18,7 @@ const completionJobs = 50
 // completed says which commands take jobs and which take peers.
 var completed = map[string]func(*cli, context.Context) []cobra.Completion{
 	"job": jobWords, "tasks": jobWords, "explain": jobWords, "logs": jobWords, "wait": jobWords, "cancel": jobWords, "retry": jobWords, "scale": jobWords,
-	"rollout": jobWords, "rollback": jobWords, "rebalance": jobWords, "trigger": jobWords, "renew": jobWords, "pin": jobWords, "unpin": jobWords,
+	"rollout": jobWords, "rollback": jobWords, "rebalance": jobWords, "trigger": jobWords, "renew": jobWords, "pin": jobWords, "unpin": jobWords, "trace": jobWords,
 	"get": getWords, "unput": putWords,
 	"drain": peerWords, "pause": peerWords, "activate": peerWords, "label": peerWords, "roles": peerWords, "remove": peerWords,
 }

@@ -325,3 +325,19 @@ func TestEveryCommandSaysInASentenceWhatItNeeds(t *testing.T) {
 		}
 	}
 }
+
+func TestAShellIsOfferedJobsAndPeersWhereverOneIsMeant(t *testing.T) {
+	one := regexp.MustCompile(`^\S+ \[?(ID|JOB|PEER)\b`)
+	found := 0
+	for _, cmd := range everyCommand() {
+		if !one.MatchString(cmd.Use) {
+			continue
+		}
+		if found++; completed[cmd.Name()] == nil {
+			t.Errorf("peer %s: nothing is offered", cmd.Use)
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d commands take a job or a peer", found)
+	}
+}
