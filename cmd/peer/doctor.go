@@ -34,7 +34,7 @@ func doctorCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Whether this peer is well, and what to type if it is not",
-		Long: `Whether this peer is well: what it knows to be wrong, who decides, how others reach it, its clock,
+		Long: `Whether this peer is well: what it knows to be wrong, the voters, how others reach it, its clock,
 disk, data folder, limits, versions and names. Each line is one check:
 
   ✓ as it should be     ! it goes on, and could be better     ✗ it does not work

@@ -35,7 +35,7 @@ is written below --to, a file to --to.
 
 Which files a task leaves is said before it runs, by --out of ` + "`peer run`" + ` or outputs: of a job file.
 Of a task that failed or was cancelled they are only brought with --partial. Exit 1: not all of them
-are there, as some tasks have not ended, or not well; 4: nobody who is here has them.`
+are there, as some tasks have not ended, or not well; 4: no reachable peer has them.`
 
 func getCommand(c *cli) *cobra.Command {
 	g := &getting{c: c}

@@ -54,7 +54,7 @@ func (p *homePlan) missing() string {
 		words = append(words, fmt.Sprintf("%s not ended well and left no files", has(n)))
 	}
 	if n := len(p.away); n > 0 {
-		words = append(words, fmt.Sprintf("what %s left is kept by %s, and nobody of them is here", countOf(n, "task"), keepersOf(p.away)))
+		words = append(words, fmt.Sprintf("what %s left is kept by %s, and none of them is here", countOf(n, "task"), keepersOf(p.away)))
 	}
 	return strings.Join(words, "; ")
 }
@@ -118,7 +118,7 @@ func (p *homePlan) refusal() error {
 	return nil
 }
 
-// endText is how a task ended that did not end well.
+// endText is how a task ended that is not complete.
 func endText(t api.Task) string {
 	switch {
 	case t.ExitCode != nil && *t.ExitCode > 0:

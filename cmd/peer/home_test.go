@@ -130,7 +130,7 @@ func (h *house) GetFiles(_ context.Context, q api.GetFiles, out *api.FileWriter)
 	for _, b := range q.Blobs {
 		data, ok := h.blobs[b.Blob]
 		if !ok {
-			return api.Errorf(api.NoCoordinator, "nobody who is here has it")
+			return api.Errorf(api.NoCoordinator, "no reachable peer has it")
 		}
 		if b.Size >= 0 && b.Size != int64(len(data)) {
 			return api.Errorf(api.Failed, "it has %d bytes, not %d", len(data), b.Size)
@@ -293,7 +293,7 @@ func TestWhatCannotBeBroughtIsSaidWithItsCode(t *testing.T) {
 		t.Error("half a tar:", code, talk)
 	}
 	delete(h.blobs, piece.Sum([]byte("1")))
-	if code, _, talk := h.peer(t, "get", jobID+".1", "--to", t.TempDir()); code != 4 || !strings.Contains(talk, "nobody who is here has it; kept by beta") {
+	if code, _, talk := h.peer(t, "get", jobID+".1", "--to", t.TempDir()); code != 4 || !strings.Contains(talk, "no reachable peer has it; kept by beta") {
 		t.Error(code, talk)
 	}
 	h.job.Spec.Outputs = nil
@@ -310,13 +310,13 @@ func TestWhatNobodyHasWhoIsHereIsSaidAndTheRestIsBrought(t *testing.T) {
 	delete(h.blobs, h.tasks[1].Output.Ref.Root)
 	to := t.TempDir()
 	code, _, talk := h.peer(t, "get", jobID, "--to", to)
-	if code != 4 || !strings.Contains(talk, "what 1 task left is kept by gamma, and nobody of them is here") {
+	if code != 4 || !strings.Contains(talk, "what 1 task left is kept by gamma, and none of them is here") {
 		t.Error(code, talk)
 	}
 	wantFiles(t, to, map[string]string{"1/a": "1"})
 	for _, words := range []string{".2", ".2 --list", ".2 --tar", ".2 --flat", " --list", " --tar"} {
 		code, _, talk := h.peer(t, append([]string{"get"}, strings.Fields(jobID+words)...)...)
-		if code != 4 || !strings.Contains(talk, "nobody who is here has it; kept by") || !strings.Contains(talk, "gamma") {
+		if code != 4 || !strings.Contains(talk, "no reachable peer has it; kept by") || !strings.Contains(talk, "gamma") {
 			t.Error(words, code, talk)
 		}
 	}

@@ -19,7 +19,7 @@ func peersCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "Who is here: standing, coordinator, capacity, tasks",
-		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered
+		Long: `Who is here: role in the ledger, standing, cpus of tasks that have begun of those offered
 (and, with a +, of tasks that wait there for their turn), how busy the machine's processors are with
 all that runs there, as far as its system tells, tasks, and how this peer reaches it. What is not
 the same everywhere has a column, too: versions, news that is old, memory that is promised, named

@@ -49,7 +49,7 @@ func recoverCommand(c *cli) *cobra.Command {
 			}
 			fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
 			if len(done.Unknown) > 0 {
-				fmt.Fprintf(c.Err, "of these jobs nobody in reach knows what they run, so they run no more; submit them again: %s\n", strings.Join(done.Unknown, ", "))
+				fmt.Fprintf(c.Err, "of these jobs no reachable peer knows what they run, so they run no more; submit them again: %s\n", strings.Join(done.Unknown, ", "))
 			}
 			return emit(c, nil, done, []api.Recovered{done}, func(io.Writer) {})
 		}),

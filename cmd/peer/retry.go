@@ -56,7 +56,7 @@ func retryCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// retryWith submits a new job of the items of one that did not end well, with another script.
+// retryWith submits a new job of the failed items of another one, with another script.
 func retryWith(ctx context.Context, c *cli, id, script string) error {
 	if strings.Contains(id, ".") {
 		return api.Errorf(api.Usage, "--script is for a whole job: it makes a new one of all that failed")

@@ -137,7 +137,7 @@ type Admit struct {
 	Proof []byte `cbor:"4,keyasint,omitempty"`
 }
 
-// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the
+// Remove ends a peer's membership for good: it is cut off at once, its open tasks are superseded in the
 // same step. Entry is its tombstone for the roster, signed by the coordinator so that others can
 // verify it; without one the roster's entry is marked removed and carries no signature.
 type Remove struct {

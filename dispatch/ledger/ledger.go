@@ -30,7 +30,7 @@ type ErrNotCoordinator struct {
 // Error names the hint.
 func (e ErrNotCoordinator) Error() string {
 	if e.Hint == "" {
-		return "this peer does not coordinate, and does not know who does; ask again in a second"
+		return "this peer does not coordinate, and knows no coordinator; ask again in a second"
 	}
 	return "this peer does not coordinate; ask " + e.Hint
 }

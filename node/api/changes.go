@@ -18,7 +18,7 @@ type ChangeBackend interface {
 	Scale(ctx context.Context, id string, r Scale) (Submitted, error)
 	// Rollout pauses, continues or turns back the update of a service or global job.
 	Rollout(ctx context.Context, id string, r RolloutRequest) (JobAnswer, error)
-	// Retry gives the slots that did not end well another attempt, also in a job that is over.
+	// Retry gives the slots that failed another attempt, also in a job that is over.
 	Retry(ctx context.Context, id string) (Retried, error)
 	// Pin has a job kept when it is over, or ends that.
 	Pin(ctx context.Context, id string, not bool) (JobAnswer, error)

@@ -82,7 +82,7 @@ func Routes() []Route {
 		route(change, "POST /v1/jobs/{id}/renew", "Sign a job anew, so that it may go on starting tasks", getID(Backend.Renew)),
 		route(change, "POST /v1/jobs/{id}/scale", "Give a service another count", postID(Backend.Scale)),
 		route(change, "POST /v1/jobs/{id}/rollout", "Pause, continue or turn back an update", postID(Backend.Rollout)),
-		route(change, "POST /v1/jobs/{id}/retry", "Give the slots that did not end well another attempt", getID(Backend.Retry)),
+		route(change, "POST /v1/jobs/{id}/retry", "Give the slots that failed another attempt", getID(Backend.Retry)),
 		route(change, "POST /v1/jobs/{id}/pin", "Keep a job when it is over", pin(), "not: 1: keep it no longer"),
 		route(change, "POST /v1/jobs/{id}/trigger", "Start a run of a schedule now", getID(Backend.Trigger)),
 		route(change, "POST /v1/jobs/{id}/rebalance", "Move tasks of a service to where there are fewer", rebalance(), "dry_run: 1: only tell"),

@@ -79,7 +79,7 @@ type Output struct {
 	Copies  int      `json:"copies"` // whole ones there are known to be: one at each keeper
 	Keep    int      `json:"keep"`   // that were wanted; more than Copies: the rest is owed
 	Keepers []Keeper `json:"keepers"`
-	Partial bool     `json:"partial,omitempty"` // the task did not end well: this is what it had written until then
+	Partial bool     `json:"partial,omitempty"` // the task failed or was stopped: this is what it had written until then
 	Why     string   `json:"why,omitempty"`     // owed: why, for people
 }
 

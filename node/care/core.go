@@ -115,7 +115,7 @@ type Outcome int
 // All outcomes.
 const (
 	OK      Outcome = iota
-	Failed          // Bring: nobody who is here has it; Ask: it did not work out
+	Failed          // Bring: no reachable peer has it; Ask: it did not work out
 	NoRoom          // here, or at the peer that was asked
 	Busy            // the peer that was asked
 	Refuses         // it keeps nothing for others

@@ -14,7 +14,7 @@ import (
 )
 
 // world is several cores and what they really have. What is to be done takes a while, or fails if
-// nobody who is here can give it.
+// no reachable peer can give it.
 type world struct {
 	t     *rapid.T
 	now   time.Time
@@ -450,7 +450,7 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 		after   time.Duration // 0: never
 	}{
 		"there is no room for it":                {NotHeld, NoRoom, []taskstate.PeerID{"other", "me"}, tellEvery},
-		"nobody who is here has it":              {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
+		"no reachable peer has it":              {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
 		"nobody has it":                          {NotHeld, Failed, []taskstate.PeerID{"me"}, tellEvery + gonePause},
 		"it is damaged":                          {Damaged, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
 		"it is damaged, and there is no other":   {Damaged, Failed, []taskstate.PeerID{"me"}, 0},

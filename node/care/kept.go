@@ -53,7 +53,7 @@ func (d *Desk) whyFew(k Kept) string {
 	case k.Coming > 0:
 		return "not all of it is here yet"
 	case k.Alone:
-		return "nobody else is here who may read and so keep it"
+		return "no other peer that is connected may read, and so keep, it"
 	case len(k.Not) > 0:
 		return spell.Enumerate(d.Who.Sorted(k.Not)) + " cannot keep it: no room, or no storage for others"
 	}

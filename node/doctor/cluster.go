@@ -13,11 +13,11 @@ const aWhile = 24 * time.Hour
 func (l *list) voters(v Voters) {
 	n := len(*l)
 	if v.Coordinator == "" {
-		l.fail("voters", "start those that are missing; if they are gone for good: `peer recover`", "nobody decides: %s", waiting(v))
+		l.fail("voters", "start those that are missing; if they are gone for good: `peer recover`", "no coordinator: %s", waiting(v))
 		return
 	}
 	if len(v.Missing) > 0 {
-		l.warn("voters", "start them, or `peer remove NAME` for one that is gone for good", "of %s who decide these do not answer: %s", many(v.Seats, "peer"), few(v.Missing))
+		l.warn("voters", "start them, or `peer remove NAME` for one that is gone for good", "of %s that vote these do not answer: %s", many(v.Seats, "peer"), few(v.Missing))
 	}
 	if v.Frozen != "" {
 		l.warn("voters", "`peer thaw`, if they are really gone", "tasks of vanished peers stay where they are: %s", v.Frozen)
@@ -53,7 +53,7 @@ func waiting(v Voters) string {
 	case len(v.Missing) > 0:
 		return "waiting for " + few(v.Missing)
 	}
-	return "somebody is being elected"
+	return "an election is under way"
 }
 
 // More elections in an hour than these say that something is wrong, or that nothing works well.
@@ -63,7 +63,7 @@ const (
 )
 
 func (l *list) elections(n int) {
-	const do = "look for a slow disk (sync) or a bad link (relays) of those who decide"
+	const do = "look for a slow disk (sync) or a bad link (relays) of the voters"
 	switch {
 	case n > alwaysElected:
 		l.fail("elections", do, "%d coordinators were elected in the last hour", n)

@@ -33,11 +33,11 @@ var cases = []struct {
 
 	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3})}, "3 peers decide, and nas coordinates"},
 	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 1})}, "nas alone decides"},
-	{"voters", api.FindingFail, Facts{Voters: Is(Voters{Seats: 3, Waiting: "pi or mini"})}, "nobody decides: waiting for pi or mini"},
+	{"voters", api.FindingFail, Facts{Voters: Is(Voters{Seats: 3, Waiting: "pi or mini"})}, "no coordinator: waiting for pi or mini"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 4})}, "4 peers decide, of which 3 have to be up"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 2})}, "only nas decides: all decisions are on its disk alone: let a third machine decide"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 1, May: 3})}, "wait until others have caught up"},
-	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Missing: []string{"pi"}})}, "of 3 peers who decide these do not answer: pi"},
+	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Missing: []string{"pi"}})}, "of 3 peers that vote these do not answer: pi"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Frozen: "3 of 5 vanished"})}, "3 of 5 vanished: `peer thaw`"},
 	{"voters", api.FindingWarn, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Away: map[string]Absent{"pi": {Since: 80 * time.Hour}}})}, "pi has not been here for 3 days"},
 	{"voters", api.FindingOK, Facts{Voters: Is(Voters{Coordinator: "nas", Seats: 3, Away: map[string]Absent{"pi": {Since: time.Hour}}})}, "3 peers decide"},
@@ -49,10 +49,10 @@ var cases = []struct {
 	{"tcp", api.FindingOK, Facts{TCP: Is(Reach{Reached: []string{"nas", "mini"}})}, "mini, nas"},
 	{"tcp", api.FindingWarn, Facts{TCP: Is(Reach{Port: 7, Reached: []string{"nas"}, Not: []string{"pi"}})}, "pi cannot reach it by TCP; nas can: open 7/tcp"},
 	{"tcp", api.FindingWarn, Facts{TCP: Is(Reach{Port: 7, Not: []string{"pi"}, Relayed: true})}, "or live with the relay"},
-	{"tcp", api.FindingFail, Facts{TCP: Is(Reach{Port: 7, Not: []string{"pi"}})}, "nobody reaches it by TCP (tried: pi), and there is no relay for it"},
+	{"tcp", api.FindingFail, Facts{TCP: Is(Reach{Port: 7, Not: []string{"pi"}})}, "no peer reaches it by TCP (tried: pi), and there is no relay for it"},
 
 	{"udp", api.FindingOK, Facts{UDP: Is(Reach{Reached: []string{"nas"}})}, "nas"},
-	{"udp", api.FindingWarn, Facts{UDP: Is(Reach{Port: 7, Not: []string{"pi"}})}, "nobody reaches it by UDP (tried: pi): open 7/udp"},
+	{"udp", api.FindingWarn, Facts{UDP: Is(Reach{Port: 7, Not: []string{"pi"}})}, "no peer reaches it by UDP (tried: pi): open 7/udp"},
 	{"udp", api.FindingWarn, Facts{UDP: Is(Reach{Port: 7, Reached: []string{"nas"}, Not: []string{"pi"}})}, "pi cannot reach it by UDP; nas can"},
 
 	{"nat", api.FindingOK, Facts{NAT: Is(NAT{Own: []netip.Addr{one.Addr()}, Seen: []netip.AddrPort{one, one}})}, "no NAT"},
@@ -68,7 +68,7 @@ var cases = []struct {
 	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Heard: 1, Addrs: []string{"a"}})}, "has heard 1 peer there"},
 	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Addrs: []string{"a"}})}, "has heard no peer"},
 	{"lan", api.FindingOK, Facts{LAN: Is(LAN{Off: "it was told not to", Addrs: []string{"a"}})}, "not told on its network (mDNS): it was told not to"},
-	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{})}, "tells nobody an address: only peers on this machine find it: say where"},
+	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{})}, "it announces no address: only peers on this machine find it: say where"},
 	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{Addrs: []string{"172.17.0.1"}, Virtual: []string{"172.17.0.1"}})}, "bridges that only this machine sees (172.17.0.1)"},
 	{"lan", api.FindingWarn, Facts{LAN: Is(LAN{Wrong: "no multicast", Addrs: []string{"a"}})}, "not found by itself on its network (mDNS): no multicast"},
 

@@ -15,9 +15,9 @@ func (l *list) tcp(r Reach) {
 	case len(r.Reached) > 0:
 		l.warn("tcp", do, "%s cannot reach it by TCP; %s can", few(r.Not), few(r.Reached))
 	case r.Relayed:
-		l.warn("tcp", do+"; or live with the relay", "nobody reaches it by TCP (tried: %s): they come through a relay", few(r.Not))
+		l.warn("tcp", do+"; or live with the relay", "no peer reaches it by TCP (tried: %s): they come through a relay", few(r.Not))
 	default:
-		l.fail("tcp", do, "nobody reaches it by TCP (tried: %s), and there is no relay for it", few(r.Not))
+		l.fail("tcp", do, "no peer reaches it by TCP (tried: %s), and there is no relay for it", few(r.Not))
 	}
 }
 
@@ -29,7 +29,7 @@ func (l *list) udp(r Reach) {
 	case len(r.Reached) > 0:
 		l.warn("udp", do, "%s cannot reach it by UDP; %s can", few(r.Not), few(r.Reached))
 	default:
-		l.warn("udp", do, "nobody reaches it by UDP (tried: %s)", few(r.Not))
+		l.warn("udp", do, "no peer reaches it by UDP (tried: %s)", few(r.Not))
 	}
 }
 
@@ -70,7 +70,7 @@ func (l *list) lan(n LAN) {
 	real := len(n.Addrs) - len(n.Virtual)
 	switch {
 	case len(n.Addrs) == 0:
-		l.warn("lan", announce, "it tells nobody an address: only peers on this machine find it")
+		l.warn("lan", announce, "it announces no address: only peers on this machine find it")
 	case real == 0:
 		l.warn("lan", announce, "all its addresses are of bridges that only this machine sees (%s)", few(n.Virtual))
 	case n.Off != "":

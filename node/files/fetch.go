@@ -87,9 +87,9 @@ func (f *Files) missing(m *blob.Missing) error {
 		}
 	}
 	if len(bad) > 0 {
-		return api.Errorf(api.Failed, "what %s has of it is damaged, and nobody else who is here has it%s", some(bad), next(away))
+		return api.Errorf(api.Failed, "what %s has of it is damaged, and no other reachable peer has it%s", some(bad), next(away))
 	}
-	text := "nobody who is here has it"
+	text := "no reachable peer has it"
 	if len(asked) > 0 {
 		text += "; asked: " + some(asked)
 	}

@@ -197,7 +197,7 @@ func (o *Orders) undecided(err error, sequel string) error {
 // ReadJobFile implements api.JobBackend.
 func (o *Orders) ReadJobFile(_ context.Context, name string, file []byte) (taskstate.Job, error) {
 	job, err := jobfile.Parse(cmp.Or(name, "job.yaml"), file, jobfile.Options{ReadFile: func(string) ([]byte, error) {
-		return nil, errors.New("it is on the disk of who submits, and only the job file came: write its lines into each, or use `peer submit`")
+		return nil, errors.New("it is on the submitter's disk, and only the job file came: write its lines into each, or use `peer submit`")
 	}})
 	if err != nil {
 		return taskstate.Job{}, api.Errorf(api.Usage, "%v", err)

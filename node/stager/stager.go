@@ -269,7 +269,7 @@ func (s *Stager) nobody(job *taskstate.Job, m *blob.Missing) string {
 	for i, in := range job.Inputs {
 		names[i] = in.Name
 	}
-	text := fmt.Sprintf("waits for its inputs (%s): nobody who is here has all of them", some(names))
+	text := fmt.Sprintf("waits for its inputs (%s): no reachable peer has all of them", some(names))
 	var away, failed []string
 	giver := ""
 	for _, x := range s.cfg.Members() {

@@ -122,7 +122,7 @@ func (s *Spool) begin(at int64) (*reader, error) {
 	return &reader{s: s, me: s.readers, at: at}, nil
 }
 
-var errReplaced = &Error{Code: CodeBusy, Message: "somebody else reads it now"}
+var errReplaced = &Error{Code: CodeBusy, Message: "another reader has taken it over"}
 
 // read takes what is next into b, as far as limit. Without anything there it returns a channel that
 // is closed when there is news; the end is io.EOF.

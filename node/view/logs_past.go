@@ -71,9 +71,9 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 				others = append(others, l.view.Who.Called(id))
 			}
 		}
-		text += "; it is kept by nobody else"
+		text += "; no other peer keeps it"
 		if len(others) > 0 {
-			text += fmt.Sprintf("; it is kept by %s, too, of whom nobody gives it now: type it again when one of them is back", spell.Enumerate(others))
+			text += fmt.Sprintf("; it is kept by %s, too, and none of them gives it now: type it again when one of them is back", spell.Enumerate(others))
 			code = api.NoCoordinator
 		}
 	}

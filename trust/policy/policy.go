@@ -141,7 +141,7 @@ func (p Policy) Digest() Policy {
 func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
 	none := taskstate.Confinement{}
 	if !c.Signed && !p.Unsigned {
-		return none, Reason{Text: "its job is not signed by who submitted it, and this machine takes signed jobs only"}
+		return none, Reason{Text: "its job is not signed by its submitter, and this machine takes signed jobs only"}
 	}
 	at := match(p, c)
 	if at < 0 {

@@ -36,7 +36,7 @@ const (
 
 // Errors of Check.
 var (
-	ErrUnsigned = errors.New("it is not signed by who is said to ask for it")
+	ErrUnsigned = errors.New("it is not signed by the peer that is said to ask for it")
 	ErrLate     = errors.New("it was asked for too long ago")
 )
 

@@ -193,7 +193,7 @@ func (p *prober) answer(ctx context.Context, peer taskstate.PeerID, ask probeAsk
 		return voterAnswer{}, errNoSeat
 	}
 	if ask.Permit != "" && !p.mayAskPermit(s, peer, ask) {
-		return voterAnswer{}, errors.New("only who holds a seat stands for election, in a term that can be")
+		return voterAnswer{}, errors.New("only a peer that holds a seat stands for election, in a term that can be")
 	}
 	_, stuck := s.store.Stuck() // one that waits for its own disk does not lead, whatever raft believes
 	out := probeAnswer{Leads: s.raft.State() == raft.Leader && !stuck, Last: s.raft.LastIndex()}

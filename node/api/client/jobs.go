@@ -29,7 +29,7 @@ func (c *Client) Rollout(ctx context.Context, id, action string) (api.JobAnswer,
 	return call[api.JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/rollout"), api.RolloutRequest{Action: action})
 }
 
-// Retry gives the slots that did not end well another attempt.
+// Retry gives the slots that failed another attempt.
 func (c *Client) Retry(ctx context.Context, id string) (api.Retried, error) {
 	return call[api.Retried](ctx, c, http.MethodPost, jobPath(id, "/retry"), nil)
 }
