@@ -14,9 +14,9 @@ import (
 
 const released = "internal/golden/released.txt"
 
-// A shape's fingerprint may be deleted as long as no release has it: what others have installed goes
-// on being read. A version's sources, whose name has no -dev, have all theirs among the released
-// ones; -update adds them and takes nothing away.
+// A shape's fingerprint may be deleted as long as no release has it: what others have installed
+// goes on being read. A version's sources, whose name has no -dev, have all theirs among the
+// released ones; -update adds them and takes nothing away.
 func TestEveryFingerprintOfAReleaseStillStands(t *testing.T) {
 	now := map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {

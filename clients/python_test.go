@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package clients_test tries what is in these folders against real peers, with what is installed here.
+// Package clients_test tries what is in these folders against real peers, with what is installed
+// here.
 package clients_test
 
 import (

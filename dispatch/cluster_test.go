@@ -62,8 +62,8 @@ func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, 
 	return l.Ledger.Propose(ctx, cmds)
 }
 
-// idleRunner ends every task after a while, as asked of a no-op, successfully. Where files are to be
-// kept, it says after that while that the process has ended, and saves for savingTakes.
+// idleRunner ends every task after a while, as asked of a no-op, successfully. Where files are to
+// be kept, it says after that while that the process has ended, and saves for savingTakes.
 type idleRunner struct {
 	f      *cluster
 	sink   func(taskstate.RunReport)
@@ -522,8 +522,8 @@ func (f *cluster) awaitReady() {
 	}
 }
 
-// BenchmarkClusterNoops is no-op tasks through both loops, with three journals on this disk: what is
-// left out is raft, signatures, gossip and the real network.
+// BenchmarkClusterNoops is no-op tasks through both loops, with three journals on this disk: what
+// is left out is raft, signatures, gossip and the real network.
 func BenchmarkClusterNoops(b *testing.B) {
 	f := newCluster(b, 3)
 	defer f.close()
@@ -546,8 +546,8 @@ func BenchmarkClusterOneTask(b *testing.B) {
 	}
 }
 
-// BenchmarkClusterShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of
-// four cpus: at best they take 188 ms. What is more is time in which a cpu waited for its next
+// BenchmarkClusterShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers
+// of four cpus: at best they take 188 ms. What is more is time in which a cpu waited for its next
 // task.
 func BenchmarkClusterShortTasks(b *testing.B) {
 	f := newCluster(b, 3)

@@ -69,9 +69,9 @@ type Timings struct {
 // LargeCluster is the number of peers above which DefaultTimings are those of a LAN.
 const LargeCluster = 50
 
-// DefaultTimings notices a silent peer in about three seconds in a small cluster, and costs less than
-// a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many of
-// others. Above LargeCluster peers they are memberlist's LAN values (eight to ten seconds): the
+// DefaultTimings notices a silent peer in about three seconds in a small cluster, and costs less
+// than a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many
+// of others. Above LargeCluster peers they are memberlist's LAN values (eight to ten seconds): the
 // faster ones suspect peers that live while a hundred peers start together.
 func DefaultTimings(peers int) Timings {
 	t := Timings{

@@ -105,8 +105,8 @@ func (m *Membership) hear(from string, a claim) {
 	}
 }
 
-// examine pings a peer that is claimed gone, and passes the claim on if it is silent. Only what comes from
-// the peer itself shows that it lives.
+// examine pings a peer that is claimed gone, and passes the claim on if it is silent. Only what
+// comes from the peer itself shows that it lives.
 func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	if leaves {
 		_ = pause.For(ctx, goodbyeDelay)

@@ -264,8 +264,8 @@ func TestAPeersAddressIsConstantAndItsOwn(t *testing.T) {
 	}
 }
 
-// A peer that says goodbye waits until it is on the wire, and no longer: what is dropped, or cannot be
-// sent, is not waited for.
+// A peer that says goodbye waits until it is on the wire, and no longer: what is dropped, or cannot
+// be sent, is not waited for.
 func TestAFlushWaitsForWhatIsNeitherWrittenNorGivenUp(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
 		flush := func() time.Duration {

@@ -124,8 +124,8 @@ func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(tas
 	return s, nil
 }
 
-// outputSafe tells whether all that a task was to leave is in the store for good, so that the folder
-// it worked in is needed no more.
+// outputSafe tells whether all that a task was to leave is in the store for good, so that the
+// folder it worked in is needed no more.
 func (f *jobFiles) outputSafe(id taskstate.TaskID) bool {
 	var saved *taskstate.Saved
 	f.replica.Read(func(s *ledger.State) {

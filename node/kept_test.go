@@ -16,8 +16,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// keeps waits until the ledger says, at this peer, that these keep what the task of a slot left, and
-// nobody else.
+// keeps waits until the ledger says, at this peer, that these keep what the task of a slot left,
+// and nobody else.
 func (l *living) keeps(id string, slot int, who ...*living) *taskstate.Saved {
 	l.t.Helper()
 	var want []taskstate.PeerID

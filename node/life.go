@@ -181,8 +181,8 @@ func (n *Node) halt(on bool) {
 	n.worker.Mute(false)
 }
 
-// tooOld hears that a peer does not understand this version, as soon as the host listens: the ledger,
-// which knows names best, may not be open yet.
+// tooOld hears that a peer does not understand this version, as soon as the host listens: the
+// ledger, which knows names best, may not be open yet.
 func (n *Node) tooOld(peer string) {
 	e, _ := n.roster.Get(peer)
 	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(e.Name, peer), n.cfg.Version)

@@ -72,8 +72,8 @@ type Config struct {
 	// QUIC.
 	Sockets Sockets
 
-	// Slowable has the host's connections pass a line of its own, which Host.Slow limits: a testnet's
-	// way to hurt it. It is of no account with Sockets.
+	// Slowable has the host's connections pass a line of its own, which Host.Slow limits: a
+	// testnet's way to hurt it. It is of no account with Sockets.
 	Slowable bool
 
 	// Peers is how many admitted peers to be ready for; 0 means 500.

@@ -37,8 +37,8 @@ const (
 )
 
 // Dial opens a stream, connecting first if need be. It fails within three seconds, or later on a
-// machine so busy that this process itself gets no time; Refused tells a dead process from silence. The gate of the other side shows at the first Read, as ErrNotAdmitted,
-// ErrBusy or ErrTooMany.
+// machine so busy that this process itself gets no time; Refused tells a dead process from silence.
+// The gate of the other side shows at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -139,9 +139,10 @@ func answered(err error) bool {
 	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
 
-// strainedDials is how many searches for connections a host makes at once while its process gets too
-// little time. A handshake takes milliseconds of both sides' processors: where a hundred peers that
-// share few of them meet, all at once would take longer than anybody waits, and be for nothing.
+// strainedDials is how many searches for connections a host makes at once while its process gets
+// too little time. A handshake takes milliseconds of both sides' processors: where a hundred peers
+// that share few of them meet, all at once would take longer than anybody waits, and be for
+// nothing.
 const strainedDials = 2
 
 // takenUpWithin is how long one of them may keep the others waiting before anybody has taken it up.
@@ -166,9 +167,9 @@ func (s *searches) init() {
 	s.under, s.few = map[peer.ID]*search{}, make(chan struct{}, strainedDials)
 }
 
-// search looks for a connection to a peer until ctx ends. When nobody asks for it any more, a search
-// goes on all the same if the other side has taken it up: its work would be for nothing, and would
-// be done again for the next who asks.
+// search looks for a connection to a peer until ctx ends. When nobody asks for it any more, a
+// search goes on all the same if the other side has taken it up: its work would be for nothing, and
+// would be done again for the next who asks.
 func (h *Host) search(ctx context.Context, p peer.ID) error {
 	all := &h.searches
 	all.mu.Lock()

@@ -27,8 +27,9 @@
 //
 // With Config.Relay a peer asks a few of those it talks to to dial it back. While one of them
 // cannot, it keeps a place at two relays and tells their addresses ([Host.Addrs]): relays are
-// admitted peers that it could open a connection to itself. Every peer relays for the roster, and for nobody else. Two peers that talk through a relay then
-// try for a direct connection over QUIC, and use it for new streams once it stands.
+// admitted peers that it could open a connection to itself. Every peer relays for the roster, and
+// for nobody else. Two peers that talk through a relay then try for a direct connection over QUIC,
+// and use it for new streams once it stands.
 //
 // # What goes on inside
 //

@@ -50,7 +50,8 @@ func (c slowConn) LocalMultiaddr() ma.Multiaddr { return c.addrs.LocalMultiaddr(
 // RemoteMultiaddr implements manet.Conn.
 func (c slowConn) RemoteMultiaddr() ma.Multiaddr { return c.addrs.RemoteMultiaddr() }
 
-// libp2p sets what follows on what it accepts; a connection that is none of TCP's has nothing to set.
+// libp2p sets what follows on what it accepts; a connection that is none of TCP's has nothing to
+// set.
 
 // SetLinger says what becomes of bytes that were not sent when it is closed.
 func (c slowConn) SetLinger(sec int) error {

@@ -162,8 +162,8 @@ func (h *Host) Block(peers []string) {
 	}
 }
 
-// Slow has all of this host's connections together carry so many bytes per second in each direction;
-// 0 ends it. It is the testnet's slow line, and does nothing without Config.Slowable.
+// Slow has all of this host's connections together carry so many bytes per second in each
+// direction; 0 ends it. It is the testnet's slow line, and does nothing without Config.Slowable.
 func (h *Host) Slow(rate int64) {
 	if h.line != nil {
 		h.line.Set(rate)

@@ -47,7 +47,8 @@ func (ps *peers) stranger(c network.Conn) {
 	ps.wake.Set()
 }
 
-// strangers takes out those that are admitted now and those whose time is over, and counts the rest.
+// strangers takes out those that are admitted now and those whose time is over, and counts the
+// rest.
 func (ps *peers) strangers(now time.Time) (admitted, over []network.Conn, left int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -237,8 +237,8 @@ func (r *relays) askMirrors(ask map[peer.ID][]byte) {
 	}
 }
 
-// mirrorOf is where the mirror of a peer is: at the address that was dialled, which has one port for
-// TCP and UDP, or, of a peer that dialled us, at the UDP address it tells of that machine.
+// mirrorOf is where the mirror of a peer is: at the address that was dialled, which has one port
+// for TCP and UDP, or, of a peer that dialled us, at the UDP address it tells of that machine.
 func (r *relays) mirrorOf(c network.Conn) (netip.AddrPort, bool) {
 	first := func(a ma.Multiaddr) (netip.AddrPort, bool) {
 		at, err := addrPort(a[:min(2, len(a))])

@@ -13,8 +13,8 @@ import (
 	"github.com/coveyproject/covey/p2p"
 )
 
-// A handshake that the other side has taken up is work for both: who asked for it may leave, and the
-// next who asks finds the connection.
+// A handshake that the other side has taken up is work for both: who asked for it may leave, and
+// the next who asks finds the connection.
 func TestAHandshakeUnderWayIsFinishedWhenNobodyWaitsForItAnyMore(t *testing.T) {
 	a, b := start(t, everybody()), start(t, everybody())
 	to, err := net.Dial("tcp", "127.0.0.1:"+path.Base(transportOf(b.Addrs(), false)[0]))

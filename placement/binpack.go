@@ -40,7 +40,8 @@ func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 }
 
 // fullness is the greatest share that is promised of the cpus, the memory, and of the disk and the
-// named counts that the job asks for. One division per share and no sums: the same on every machine.
+// named counts that the job asks for. One division per share and no sums: the same on every
+// machine.
 func (a *ask) fullness(offer, free taskstate.Resources) float64 {
 	share := func(offer, free int64) float64 {
 		if offer <= 0 {

@@ -15,8 +15,8 @@ type bucket struct {
 	given int // tasks
 }
 
-// fillLevel hands up to n tasks to the buckets, each time to the one that has the fewest of the job, and
-// tells how many it handed out.
+// fillLevel hands up to n tasks to the buckets, each time to the one that has the fewest of the
+// job, and tells how many it handed out.
 //
 // Handing them out one by one fills the buckets like water fills a basin with an uneven floor. So
 // the water level is computed instead: every bucket is raised to it, and the few tasks that do not

@@ -65,7 +65,8 @@ type Job struct {
 	Secrets  *Secrets `cbor:"35,keyasint,omitempty" json:"secrets,omitempty"`   // sealed by the peer that was asked
 	Isolate  string   `cbor:"36,keyasint,omitempty" json:"isolate,omitempty"`   // IsolateFS …: it must not run where less is kept from it; "": whatever its peer says
 	Net      string   `cbor:"38,keyasint,omitempty" json:"net,omitempty"`       // NetNone: it has no network; NetAny: it needs one also where Isolate takes it away, if its peer's owner lets it
-	// Limits are of each of its processes, by LimitFiles …: at most so much. Its peer may have less.
+	// Limits are of each of its processes, by LimitFiles …: at most so much. Its peer may have
+	// less.
 	Limits map[string]int64 `cbor:"39,keyasint,omitempty" json:"limits,omitempty"`
 
 	Withheld *Withheld `cbor:"37,keyasint,omitempty" json:"withheld,omitempty"` // instead of the private part, where that is not known

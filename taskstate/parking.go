@@ -1,7 +1,7 @@
 package taskstate
 
-// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy cluster
-// reports in a second or two.
+// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy
+// cluster reports in a second or two.
 const DefaultParkLimit = 32768
 
 // What one author may park at most: this part of all, and so many bytes.

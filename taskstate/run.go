@@ -16,8 +16,8 @@ type Launch struct {
 	Peer  string // name or id of the peer it runs on, for its environment
 	// Unproven is why the item is not known to be one that was signed; "": it is, or there is none.
 	Unproven string
-	// Ended is what became of its process, of a task that an earlier life of this peer was saving: it
-	// does not run again. nil: it is not known to have ended.
+	// Ended is what became of its process, of a task that an earlier life of this peer was saving:
+	// it does not run again. nil: it is not known to have ended.
 	Ended *RunReport
 	// Confinement is what it runs under; nil: nothing that its user is not held to already.
 	Confinement *Confinement
@@ -87,8 +87,8 @@ func (j JobID) local() bool {
 	return true
 }
 
-// Kind names what runs such tasks: "process" or "noop"; "" if the job says neither, as one does that
-// was made by a newer peer.
+// Kind names what runs such tasks: "process" or "noop"; "" if the job says neither, as one does
+// that was made by a newer peer.
 func (r *Run) Kind() string {
 	switch {
 	case r.Process != nil:

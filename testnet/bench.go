@@ -226,7 +226,8 @@ func (b *bench) noops(ctx context.Context) error {
 	return nil
 }
 
-// processes: /bin/true through the cluster, beside a plain loop of the same at the same parallelism.
+// processes: /bin/true through the cluster, beside a plain loop of the same at the same
+// parallelism.
 func (b *bench) processes(ctx context.Context) error {
 	const n = 1000
 	path, err := exec.LookPath("true")

@@ -50,8 +50,8 @@ func HashFolder(w io.Writer, dir string) error {
 	return nil
 }
 
-// HashFolderInto writes what HashFolder does into a file, whose folder it makes: what one task of the
-// demonstration does.
+// HashFolderInto writes what HashFolder does into a file, whose folder it makes: what one task of
+// the demonstration does.
 func HashFolderInto(dir, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return err
@@ -108,8 +108,8 @@ type demo struct {
 const demoPeers = 5
 
 // Demo shows, with explanations on talk and a table on out, that a flock finishes a job and brings
-// its files home although its coordinator, which makes some of them, is lost for good in the middle.
-// It fails unless every file is there and right. They stay in a folder that it names.
+// its files home although its coordinator, which makes some of them, is lost for good in the
+// middle. It fails unless every file is there and right. They stay in a folder that it names.
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	d := &demo{talk: cfg.Talk, out: out}
 	say := func(format string, args ...any) { fmt.Fprintf(d.talk, format+"\n", args...) }

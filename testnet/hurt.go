@@ -53,8 +53,8 @@ func (n *Net) Unpause(ctx context.Context, k int) error {
 	return n.reapply(ctx)
 }
 
-// Slow has all connections of peer k together carry so many bytes per second in each direction, also
-// after a restart; 0 ends it. What does not pass waits, for up to line.Queue where it begins.
+// Slow has all connections of peer k together carry so many bytes per second in each direction,
+// also after a restart; 0 ends it. What does not pass waits, for up to line.Queue where it begins.
 func (n *Net) Slow(ctx context.Context, k int, rate int64) error {
 	p, err := n.peer(k)
 	if err != nil {

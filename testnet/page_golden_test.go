@@ -214,8 +214,9 @@ func smaller(p image.Image, times int) *image.Gray {
 	return out
 }
 
-// Two pictures are alike if few of their fields differ: a field is a square of 16 × 16 pixels of the
-// screen, in which letters of another font are a similar grey, and a part that has moved is not.
+// Two pictures are alike if few of their fields differ: a field is a square of 16 × 16 pixels of
+// the screen, in which letters of another font are a similar grey, and a part that has moved is
+// not.
 const (
 	kept      = 2    // times smaller than the screen a golden picture is
 	fieldSide = 8    // of its pixels
@@ -419,7 +420,8 @@ func TestAnAnswerThatComesBeforeTheFirstPictureIsDrawn(t *testing.T) {
 	b.silent()
 }
 
-// noticesWhatIsBroken checks that the measure holds where only letters differ, and not where more does.
+// noticesWhatIsBroken checks that the measure holds where only letters differ, and not where more
+// does.
 func (b *browser) noticesWhatIsBroken(view, name string) {
 	b.Helper()
 	was := smaller(readPicture(b.T, filepath.Join("testdata", "page", name+".png")), 1)

@@ -20,8 +20,8 @@ const measured = `(() => { const look = () => { if (document.querySelector('main
 // sizes is what a page has loaded, in bytes: its own files, and what the API answered.
 const sizes = `JSON.stringify(performance.getEntriesByType('resource').reduce((n, e) => { n[e.name.includes('/v1/') ? 1 : 0] += e.encodedBodySize; return n; }, [0, 0]))`
 
-// TestHowFastThePageIs says it, of real peers: `COVEY_MEASURE=1 go test -tags long ./testnet -run HowFast -v`.
-// It judges nothing: what a busy machine does says little.
+// TestHowFastThePageIs says it, of real peers: `COVEY_MEASURE=1 go test -tags long ./testnet -run
+// HowFast -v`. It judges nothing: what a busy machine does says little.
 func TestHowFastThePageIs(t *testing.T) {
 	if os.Getenv("COVEY_MEASURE") == "" {
 		t.Skip("COVEY_MEASURE is not set")

@@ -234,8 +234,8 @@ func hand(t *testing.T, net *testnet.Net, file string) string {
 	return s.ID
 }
 
-// crowd has the page believe that there are as many peers as window.crowd says, each linked to each,
-// one pair over a relay.
+// crowd has the page believe that there are as many peers as window.crowd says, each linked to
+// each, one pair over a relay.
 const crowd = `(() => { const ask = window.fetch; window.fetch = async (path, how) => {
 	const r = await ask(path, how), as = (v) => new Response(JSON.stringify(v)), v = window.crowd && ['/v1/peers', '/v1/links'].includes(path) && await r.json();
 	if (!v) return r;

@@ -16,7 +16,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// soakSizes are of the larger of the two files that a task leaves: none, one piece of a blob, several.
+// soakSizes are of the larger of the two files that a task leaves: none, one piece of a blob,
+// several.
 var soakSizes = [...]int{0, 5000, 2_500_000}
 
 // fileLine is a line for /bin/sh that leaves what soakFiles says.

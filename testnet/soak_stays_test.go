@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Peers 1 and 5 are killed, then 2, 3 and 4 before those are back: a peer that took another port then
-// would never be found (soak seed 24524).
+// Peers 1 and 5 are killed, then 2, 3 and 4 before those are back: a peer that took another port
+// then would never be found (soak seed 24524).
 func TestWhoComesBackWhenNobodyStayedComesBackWhereItWas(t *testing.T) {
 	var s stays
 	at := func(sec int) time.Time { return time.Unix(int64(1000+sec), 0) }

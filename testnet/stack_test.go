@@ -17,9 +17,9 @@ import (
 	"github.com/coveyproject/covey/testnet/stack"
 )
 
-// TestSimulationOfWholeStacks lives through lives of a cluster of real peers in virtual time. Of the
-// lives that -seeds asks for it lives one in ten: each of them is worth ten of the others in time,
-// and in depth.
+// TestSimulationOfWholeStacks lives through lives of a cluster of real peers in virtual time. Of
+// the lives that -seeds asks for it lives one in ten: each of them is worth ten of the others in
+// time, and in depth.
 func TestSimulationOfWholeStacks(t *testing.T) {
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {

@@ -108,8 +108,8 @@ func (n *Net) program() string {
 	return n.cfg.Exe
 }
 
-// storeOfEach is how much each peer may keep for others: a share of the disk, which all of them have
-// together, says nothing.
+// storeOfEach is how much each peer may keep for others: a share of the disk, which all of them
+// have together, says nothing.
 const storeOfEach = "10GiB"
 
 // launch starts one peer and waits until it answers.

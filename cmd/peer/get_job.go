@@ -150,8 +150,8 @@ func (g *getting) now(ctx context.Context, h *homing, id string, plan homePlan) 
 	return g.sayJob(h, id, plan, len(plan.bring), report, g.bar.come, g.bar.took(report.Bytes), h.from)
 }
 
-// someAreHere tells whether, of what could not be brought because those who keep it are not here, some
-// can, and leaves only that in the plan.
+// someAreHere tells whether, of what could not be brought because those who keep it are not here,
+// some can, and leaves only that in the plan.
 func (g *getting) someAreHere(ctx context.Context, err error, plan *homePlan) bool {
 	var told *api.Error
 	if !errors.As(err, &told) || told.Code != api.NoCoordinator {

@@ -19,8 +19,8 @@ import (
 	"github.com/coveyproject/covey/taskstate/jobfile"
 )
 
-// keptForJob is how long inputs stay here whatever becomes of their job, which keeps them as long as
-// it is there.
+// keptForJob is how long inputs stay here whatever becomes of their job, which keeps them as long
+// as it is there.
 const keptForJob = 24 * time.Hour
 
 // inputFlags say which files every task finds in its folder.
@@ -45,8 +45,8 @@ func (f *inputFlags) into(j *taskstate.Job) (local []jobfile.LocalInput, err err
 	return local, nil
 }
 
-// parseInput reads PATH[:NAME], b3:…[:NAME] or from:JOB[.same][:NAME]. A path that is there is taken
-// as it is.
+// parseInput reads PATH[:NAME], b3:…[:NAME] or from:JOB[.same][:NAME]. A path that is there is
+// taken as it is.
 func parseInput(text string) (in taskstate.Input, path string, err error) {
 	if rest, ok := strings.CutPrefix(text, "b3:"); ok {
 		ref, name, named := strings.Cut(rest, ":")

@@ -83,8 +83,9 @@ const scriptLimit = 4 * time.Minute
 // A task that writes outside of its folder writes to $WORK, which everybody may: it has a user of
 // its own where root runs the tests.
 //
-// A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
-// length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
+// A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots;
+// `len` is the length of a list or text; as in peers.name=two.standing. VALUE - is null, or not
+// there.
 var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"up":      scriptUp,
 	"at":      scriptAt,

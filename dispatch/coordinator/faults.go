@@ -8,10 +8,11 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// failsEverywhere tells whether a job's tasks failed often on every peer they may go to: then the fault is
-// the job's own, and all peers are as good as any until one of its tasks ends well. Here it does
-// not matter how long it took: a small peer shows it later than a big one. A peer that has no room
-// for them beside services and global jobs is none they may go to: that could take for ever.
+// failsEverywhere tells whether a job's tasks failed often on every peer they may go to: then the
+// fault is the job's own, and all peers are as good as any until one of its tasks ends well. Here
+// it does not matter how long it took: a small peer shows it later than a big one. A peer that has
+// no room for them beside services and global jobs is none they may go to: that could take for
+// ever.
 func (js *jobs) failsEverywhere(j *jobState) bool {
 	return !slices.ContainsFunc(js.peers.list(), func(p *peerState) bool {
 		return p.worker && p.standing == Ready && p.member.Takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&

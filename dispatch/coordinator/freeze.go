@@ -38,8 +38,8 @@ func (ps *peers) reviewFreeze() {
 	}
 }
 
-// losses lists the peers that count as gone, and counts all others there are. Who is confirmed gone or
-// said goodbye does not count at all.
+// losses lists the peers that count as gone, and counts all others there are. Who is confirmed gone
+// or said goodbye does not count at all.
 func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Loss, others int) {
 	for _, p := range ps.order {
 		if !ps.vanished(p) {

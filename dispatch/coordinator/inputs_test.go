@@ -111,8 +111,8 @@ func TestAPreviewGoesToWhereTheInputsAre(t *testing.T) {
 	}
 }
 
-// What takes only what the task of its own slot left goes to where that is, as far as there is room;
-// and every slot is placed once, wherever others are kept.
+// What takes only what the task of its own slot left goes to where that is, as far as there is
+// room; and every slot is placed once, wherever others are kept.
 func TestATaskThatTakesWhatItsSlotLeftGoesToWhereThatIs(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	peers := []string{"a", "b", "c", "d"}

@@ -44,11 +44,11 @@ func (c *Core) lastingJobs() []string {
 	return out
 }
 
-// TestWhateverHappensJobsThatLastBecomeWhatIsWanted lets a small cluster with services, global jobs,
-// restarts and dependencies live through updates, drains, labels and the usual trouble. At every
-// moment what the core followed equals what the ledger holds. Once everybody behaves, every service
-// has its replicas, every global job one on each peer that fits, all of the version wanted unless
-// an update is paused, and every other job ends.
+// TestWhateverHappensJobsThatLastBecomeWhatIsWanted lets a small cluster with services, global
+// jobs, restarts and dependencies live through updates, drains, labels and the usual trouble. At
+// every moment what the core followed equals what the ledger holds. Once everybody behaves, every
+// service has its replicas, every global job one on each peer that fits, all of the version wanted
+// unless an update is paused, and every other job ends.
 func TestWhateverHappensJobsThatLastBecomeWhatIsWanted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3}

@@ -188,8 +188,8 @@ func (p *peerState) use(h *holding, n int, body *taskstate.Job) {
 	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
 }
 
-// taken is what of p counts as taken for tasks of a holding (nil: for any). What waits for its inputs
-// is passed by others, but not by its own kind: that would all come here to wait.
+// taken is what of p counts as taken for tasks of a holding (nil: for any). What waits for its
+// inputs is passed by others, but not by its own kind: that would all come here to wait.
 func (p *peerState) taken(h *holding) load {
 	passed := p.preparing
 	if h != nil {

@@ -327,7 +327,8 @@ func (pl *placer) dealt(l *pendingGroup, plan placement.Plan) (out [][]ledger.Sl
 			best, has := -1, int64(0)
 			for _, id := range from {
 				for _, k := range keepersOf(st, id, slot) {
-					// One who keeps what many tasks left, as their submitter does, can have another.
+					// One who keeps what many tasks left, as their submitter does, can have
+					// another.
 					if i, ok := at[k]; ok && may[i] > 0 && (best < 0 || l.job.near.bytes[k] < has) {
 						best, has = i, l.job.near.bytes[k]
 					}

@@ -98,7 +98,8 @@ func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testin
 }
 
 // Tasks that wait for disk alone go to where there is some, and disk that a peer has promised
-// beyond what it offers – what its tasks wrote before it was started again – keeps nobody else away.
+// beyond what it offers – what its tasks wrote before it was started again – keeps nobody else
+// away.
 func TestWhatWaitsForDiskIsTakenBackAndKeepsNobodyElseAway(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	offers := func(peer string, disk int64) {

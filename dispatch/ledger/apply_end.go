@@ -242,8 +242,8 @@ func (b *book) pin(c *Pin) Result {
 }
 
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
-// first. Those that are pinned go last, and only because all together are too heavy; one whose files
-// a job takes that is not over stays.
+// first. Those that are pinned go last, and only because all together are too heavy; one whose
+// files a job takes that is not over stays.
 func (b *book) forget() {
 	for {
 		j := b.finished.drop(b.head.settings, b.head.stamp)

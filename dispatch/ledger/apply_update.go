@@ -179,8 +179,8 @@ func (b *book) rollout(c *Rollout) Result {
 	case !ok && c.State == RollingBack:
 		j.long.revised = b.head.index
 		b.finished.needed.count(j.job, -1)
-		// Under a new number: attempts of the version in between stay told apart. There is no way back
-		// from there: a rollback is never rolled back.
+		// Under a new number: attempts of the version in between stay told apart. There is no way
+		// back from there: a rollback is never rolled back.
 		if o := j.job.Order; o != nil {
 			j.long.turned = max(j.long.turned, o.At)
 		}

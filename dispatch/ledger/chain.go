@@ -11,11 +11,12 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// chain is a rolling checksum over all that was applied since an entry: the bytes of the public form
-// of each and what it came to. A peer that applied the same entries since then has the same, whether
-// it knows what jobs run or not; whose disk or memory changed something has another one from the
-// next entry on. It begins with the first Lead entry that says so: entries of version 0.1 never do,
-// so that it begins at the same entry for everybody, wherever in the log of before a replica began.
+// chain is a rolling checksum over all that was applied since an entry: the bytes of the public
+// form of each and what it came to. A peer that applied the same entries since then has the same,
+// whether it knows what jobs run or not; whose disk or memory changed something has another one
+// from the next entry on. It begins with the first Lead entry that says so: entries of version 0.1
+// never do, so that it begins at the same entry for everybody, wherever in the log of before a
+// replica began.
 type chain struct {
 	from uint64 // the entry it begins with; 0: it has not begun
 	sum  [sha256.Size]byte

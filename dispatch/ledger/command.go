@@ -137,9 +137,9 @@ type Admit struct {
 	Proof []byte `cbor:"4,keyasint,omitempty"`
 }
 
-// Remove ends a peer's membership for good: it is cut off at once, its open tasks are superseded in the
-// same step. Entry is its tombstone for the roster, signed by the coordinator so that others can
-// verify it; without one the roster's entry is marked removed and carries no signature.
+// Remove ends a peer's membership for good: it is cut off at once, its open tasks are superseded in
+// the same step. Entry is its tombstone for the roster, signed by the coordinator so that others
+// can verify it; without one the roster's entry is marked removed and carries no signature.
 type Remove struct {
 	Peer   taskstate.PeerID `cbor:"1,keyasint"`
 	Reason string           `cbor:"2,keyasint,omitempty"`
@@ -427,9 +427,9 @@ type Pin struct {
 }
 
 // Kept says that a peer keeps what tasks left, too, after their ends were settled; peers in Lost do
-// not any more. With Not it is to keep it no longer: that is refused where fewer copies would be left
-// than there are to be, or none with whoever submitted the job, and the copy has to stay. With Not
-// and itself in Lost it has lost its copy, which nobody can refuse.
+// not any more. With Not it is to keep it no longer: that is refused where fewer copies would be
+// left than there are to be, or none with whoever submitted the job, and the copy has to stay. With
+// Not and itself in Lost it has lost its copy, which nobody can refuse.
 type Kept struct {
 	Peer  taskstate.PeerID   `cbor:"1,keyasint"`
 	Job   taskstate.JobID    `cbor:"2,keyasint"`

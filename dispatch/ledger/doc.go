@@ -92,10 +92,10 @@
 // # Who knows what jobs run
 //
 // A State may be without what some jobs run (taskstate.Withheld), and comes to the same as one that
-// has it: the same results, the same chain, the same bytes of EncodeFor. EntryFor and EncodeFor take
-// away what a peer has nothing to do with, NewestPublic is the newest entry as everybody may have
-// it. Lacking names the jobs concerned, Fill takes what is missing from another State, and GiveUp
-// says that nobody has it.
+// has it: the same results, the same chain, the same bytes of EncodeFor. EntryFor and EncodeFor
+// take away what a peer has nothing to do with, NewestPublic is the newest entry as everybody may
+// have it. Lacking names the jobs concerned, Fill takes what is missing from another State, and
+// GiveUp says that nobody has it.
 //
 // # What it does not do
 //

@@ -112,8 +112,8 @@ func TestAnOrderIsRenewedWithoutRestartingAnything(t *testing.T) {
 	}
 }
 
-// After a way back the order of before counts again, and who has the one that followed on it shows it
-// once more.
+// After a way back the order of before counts again, and who has the one that followed on it shows
+// it once more.
 func TestAnUpdateThatWasTurnedBackIsNotMadeAgainByItsOldOrder(t *testing.T) {
 	first := orderOf(t, lastingJob("web", "a"), 1000, nil)
 	second := orderOf(t, lastingJob("web", "b"), 2000, first.Order)

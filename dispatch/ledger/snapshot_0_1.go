@@ -10,8 +10,8 @@ import (
 )
 
 // What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, did not say
-// how long an attempt took, and those of former attempts were a list of their own; a slot's restarts
-// and a schedule's newest run were fields of their own.
+// how long an attempt took, and those of former attempts were a list of their own; a slot's
+// restarts and a schedule's newest run were fields of their own.
 type (
 	snapshot01 struct {
 		snapshot

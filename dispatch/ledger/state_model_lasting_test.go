@@ -29,8 +29,8 @@ type dumbLasting struct {
 	moved    []uint64 // entries that added, renewed or retired slots
 }
 
-// news tells whether a service is to be otherwise than a peer that had seen the entries up to one of
-// them could know.
+// news tells whether a service is to be otherwise than a peer that had seen the entries up to one
+// of them could know.
 func (d *dumb) news(j *dumbJob, seen uint64) bool {
 	newer := func(i uint64) bool { return i > seen }
 	before := func(i uint64) bool { return i > seen && i < d.index }

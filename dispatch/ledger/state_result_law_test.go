@@ -11,8 +11,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// TestResultsTellWhatFollowsFromACommand: a peer that follows the ledger by entries and results alone
-// knows every slot that waits again, and every job that was released or cut.
+// TestResultsTellWhatFollowsFromACommand: a peer that follows the ledger by entries and results
+// alone knows every slot that waits again, and every job that was released or cut.
 func TestResultsTellWhatFollowsFromACommand(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		st := ledger.NewState()

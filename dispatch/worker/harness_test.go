@@ -31,8 +31,8 @@ const (
 var workerBirth = time.UnixMilli(1_700_000_000_000)
 
 // testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that
-// must not run twice, work that needs all memory and no cpu, work of two cpus, work of one cpu whose
-// files are kept; and work of one cpu that has inputs, which may run twice or must not.
+// must not run twice, work that needs all memory and no cpu, work of two cpus, work of one cpu
+// whose files are kept; and work of one cpu that has inputs, which may run twice or must not.
 func testJob(id taskstate.JobID) taskstate.Job {
 	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	switch id {

@@ -105,8 +105,8 @@ type heldJob struct {
 	message string  // how far they are, for people
 }
 
-// instant tasks promise and need nothing, so nothing can make them wait. Work that must not run twice takes
-// its turn all the same: it is marked as begun only when it is.
+// instant tasks promise and need nothing, so nothing can make them wait. Work that must not run
+// twice takes its turn all the same: it is marked as begun only when it is.
 func (j *heldJob) instant() bool {
 	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait && !j.job.Prepares()
 }

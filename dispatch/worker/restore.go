@@ -123,9 +123,9 @@ func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
 	}
 }
 
-// anyBatch stands for the batch that tells a status of which the journal has only the status: it may
-// be the first. Nothing may be retired until the status is told anew, or a peer that comes later
-// would never learn of a task that goes on.
+// anyBatch stands for the batch that tells a status of which the journal has only the status: it
+// may be the first. Nothing may be retired until the status is told anew, or a peer that comes
+// later would never learn of a task that goes on.
 const anyBatch = 1
 
 // restoreStatuses applies what was said before, in the order it was said.

@@ -38,8 +38,8 @@ type endedBy struct {
 	retryAfter time.Duration
 }
 
-// stream is a connection to a coordinator: a reader, a writer, and a queue between the owner and the
-// writer.
+// stream is a connection to a coordinator: a reader, a writer, and a queue between the owner and
+// the writer.
 type stream struct {
 	id   uint64
 	conn net.Conn

@@ -12,8 +12,8 @@ const signGrace = 5 * time.Second
 // peer's when they meet it.
 const hearGrace = time.Second
 
-// signing owns the answer to when batches may be numbered: not before it is known which numbers were
-// used. Only the core calls it.
+// signing owns the answer to when batches may be numbered: not before it is known which numbers
+// were used. Only the core calls it.
 type signing struct {
 	born    time.Time
 	known   bool      // a coordinator has named what is known of this incarnation, and it is not more than the journal has

@@ -1,7 +1,7 @@
 // Package strain gives others more time to answer when this process gets too little itself. On a
 // machine that is busy with other things a peer that lives is answered late, and late by itself: if
-// it then takes everybody for dead, closes connections and elects, that work makes all of them later
-// still.
+// it then takes everybody for dead, closes connections and elects, that work makes all of them
+// later still.
 package strain
 
 import (
@@ -16,10 +16,11 @@ const (
 	looks = 8
 	// usual is how late a timer may be on a machine that has time.
 	usual = 5 * time.Millisecond
-	// much is how late one is where this process gets too little time for others to be worth asking.
+	// much is how late one is where this process gets too little time for others to be worth
+	// asking.
 	much = 40 * time.Millisecond
-	// wakes is how many times somebody has to be woken up, one after the other, for a question to be
-	// carried, answered and read, a new connection included.
+	// wakes is how many times somebody has to be woken up, one after the other, for a question to
+	// be carried, answered and read, a new connection included.
 	wakes = 10
 	// Most is by how much a wait can grow: to so many times what it was to be.
 	Most = 5
@@ -39,8 +40,8 @@ func Recent() bool {
 }
 
 // Timeout is context.WithTimeout for a wait that judges whoever is waited for. It grows by what the
-// worst delay of this process's own timers in the meantime makes of an answer's way, to five times d
-// at most. Its Deadline is that most, its error at the end context.DeadlineExceeded.
+// worst delay of this process's own timers in the meantime makes of an answer's way, to five times
+// d at most. Its Deadline is that most, its error at the end context.DeadlineExceeded.
 func Timeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	now := time.Now()
 	c := &waiting{

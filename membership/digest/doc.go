@@ -14,9 +14,9 @@
 // old, for this peer, and nothing of what comes. A number that is none of these is a hole, and the
 // mark stays below it.
 //
-// The newest envelope of a stream is held even when it is settled, for its author: one whose journal
-// is older than what others saw asks for it (Store.Reached), as it learns from it which numbers it
-// has used.
+// The newest envelope of a stream is held even when it is settled, for its author: one whose
+// journal is older than what others saw asks for it (Store.Reached), as it learns from it which
+// numbers it has used.
 //
 // # When the store is full
 //

@@ -72,8 +72,9 @@ func (s *Store) Wants(theirs []Mark) []Range {
 
 // Reached asks another peer, going by its marks, for the newest envelope of those streams of an
 // author of which all is settled there, if this store has not seen it. An author asks so for its
-// own: its signature shows that it has used that number, which its journal does not tell if an older
-// copy of it was put back. What it says under a number that was settled before nobody takes in.
+// own: its signature shows that it has used that number, which its journal does not tell if an
+// older copy of it was put back. What it says under a number that was settled before nobody takes
+// in.
 func (s *Store) Reached(author string, theirs []Mark) (out []Range) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

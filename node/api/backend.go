@@ -89,6 +89,7 @@ type AdminBackend interface {
 	// Recover makes a new ledger. It fails with Conflict while anybody can decide, and when what
 	// was confirmed is no longer to be had.
 	Recover(ctx context.Context, r Recover) (Recovered, error)
-	// Block cuts this peer off from others, and slows it down; refused unless the peer was started for a testnet.
+	// Block cuts this peer off from others, and slows it down; refused unless the peer was started
+	// for a testnet.
 	Block(ctx context.Context, b Block) error
 }

@@ -13,15 +13,15 @@ import (
 type FileBackend interface {
 	// HaveBlobs says which of some blobs are here whole.
 	HaveBlobs(ctx context.Context, b Blobs) (Blobs, error)
-	// PutFiles keeps one file or folder, and the blobs that in reads. What is neither in it nor here
-	// is counted as missing; then nothing is kept.
+	// PutFiles keeps one file or folder, and the blobs that in reads. What is neither in it nor
+	// here is counted as missing; then nothing is kept.
 	PutFiles(ctx context.Context, in *PutReader) (Put, error)
 	// Unput lets go of what was put here.
 	Unput(ctx context.Context, ref string) (Put, error)
 	// GetFiles writes blobs to out, those that are not here as they come from other peers.
 	GetFiles(ctx context.Context, q GetFiles, out *FileWriter) error
-	// ListFiles calls each with what is in some folders, and the number of the folder, when the lists
-	// of all of them are here.
+	// ListFiles calls each with what is in some folders, and the number of the folder, when the
+	// lists of all of them are here.
 	ListFiles(ctx context.Context, trees []piece.Root, each func(int, tree.Entry) error) error
 	// StoreUsage says what the store holds.
 	StoreUsage(ctx context.Context) (StoreUsage, error)

@@ -38,7 +38,8 @@ type PeerAnswer struct {
 	AsOf time.Time `json:"as_of"`
 }
 
-// Load is how busy a machine is with all that runs on it. What its system does not tell is left out.
+// Load is how busy a machine is with all that runs on it. What its system does not tell is left
+// out.
 type Load struct {
 	CPU      *float64 `json:"cpu,omitempty"`       // share of all its processors that was busy, 0 to 1
 	Memory   *int64   `json:"memory,omitempty"`    // bytes in use

@@ -14,7 +14,8 @@ type Tasks struct {
 	Tasks []Task    `json:"tasks"`
 	AsOf  time.Time `json:"as_of"`
 
-	// Of a page: how many there are on all, and what to ask for the next one with; "": that is the last.
+	// Of a page: how many there are on all, and what to ask for the next one with; "": that is the
+	// last.
 	All  int    `json:"all,omitempty"`
 	Next string `json:"next,omitempty"`
 

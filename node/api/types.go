@@ -433,8 +433,8 @@ type Stats struct {
 	Counters   map[string]int64 `json:"counters"`
 }
 
-// Block is the body of POST /v1/testnet/block: the peers to be cut off from (an empty list heals), and
-// how much all connections together carry in each direction.
+// Block is the body of POST /v1/testnet/block: the peers to be cut off from (an empty list heals),
+// and how much all connections together carry in each direction.
 type Block struct {
 	Peers []string `json:"peers"`
 	Rate  int64    `json:"rate,omitempty"` // bytes per second; 0: as much as they can

@@ -25,9 +25,9 @@ type Brought struct {
 // Close gives up the leases.
 func (b *Brought) Close() { b.kept.Close() }
 
-// Bring has files come into a store, and folders with all that is in them. The fetcher's Keep and the
-// request's Wants are set by it. own: see Keep. What is here is not fetched; what came stays in the
-// store when something else does not come, so that the next call goes on there.
+// Bring has files come into a store, and folders with all that is in them. The fetcher's Keep and
+// the request's Wants are set by it. own: see Keep. What is here is not fetched; what came stays in
+// the store when something else does not come, so that the next call goes on there.
 func Bring(ctx context.Context, s *store.Store, own bool, fr Fetcher, req Request, refs ...tree.Ref) (_ *Brought, err error) {
 	b := &Brought{kept: Keep(s, own)}
 	defer func() {

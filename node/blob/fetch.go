@@ -214,8 +214,8 @@ type fetch struct {
 	flushes bool         // some are being flushed
 }
 
-// wanted is a blob on its way. The fetch's lock guards it, but for in, which does not change once it
-// is set.
+// wanted is a blob on its way. The fetch's lock guards it, but for in, which does not change once
+// it is set.
 type wanted struct {
 	Want
 	opener *source  // shows what the blob is; nil: nobody, or it has
@@ -562,12 +562,12 @@ func (f *fetch) assign() {
 	}
 }
 
-// newsOf is into how many parts a blob is divided by asking others who fetch the same what they have
-// by now.
+// newsOf is into how many parts a blob is divided by asking others who fetch the same what they
+// have by now.
 const newsOf = 1024
 
-// askFellows has those asked that have a part of a blob, as this peer itself, when some pieces of it
-// have come. The lock is held.
+// askFellows has those asked that have a part of a blob, as this peer itself, when some pieces of
+// it have come. The lock is held.
 func (f *fetch) askFellows(w *wanted) {
 	if f.news++; w.in == nil || f.news < piece.Count(w.size)/newsOf {
 		return

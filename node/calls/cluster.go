@@ -8,7 +8,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// ClusterView is how the coordinator sees everybody: what only it knows (offers, promises, sessions).
+// ClusterView is how the coordinator sees everybody: what only it knows (offers, promises,
+// sessions).
 type ClusterView struct {
 	Peers   []PeerView `cbor:"1,keyasint"`
 	Waiting string     `cbor:"2,keyasint,omitempty"` // why the job asked about waits

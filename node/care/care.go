@@ -36,8 +36,8 @@ type Config struct {
 	Tell func(ctx context.Context, k ledger.Kept) error
 	// Held are jobs that wait at this peer until somebody accepts them. May be nil.
 	Held func() []*taskstate.Job
-	// Full is told that what tasks left here takes all the room there is for it, and with nil that it
-	// does not any more. May be nil.
+	// Full is told that what tasks left here takes all the room there is for it, and with nil that
+	// it does not any more. May be nil.
 	Full func(error)
 	Now  func() time.Time
 	Log  *slog.Logger

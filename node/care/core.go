@@ -175,8 +175,8 @@ func NewCore(self taskstate.PeerID, now time.Time) *Core {
 	return c
 }
 
-// older is the order in which things have their turn: what could not be brought lets others go first,
-// so that what is lost for good holds nothing up.
+// older is the order in which things have their turn: what could not be brought lets others go
+// first, so that what is lost for good holds nothing up.
 func older(a, b *thing) bool {
 	return cmp.Or(cmp.Compare(a.fails, b.fails), cmp.Compare(a.Order, b.Order), a.ID.Compare(b.ID)) < 0
 }

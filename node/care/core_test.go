@@ -320,7 +320,8 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 	})
 }
 
-// Cases 25 and 26, what goes when there is little room: what has come home and is kept often enough.
+// Cases 25 and 26, what goes when there is little room: what has come home and is kept often
+// enough.
 func TestOnlyCopiesThatAreNotNeededGoWhereRoomIsShort(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for why, x := range map[string]struct {
@@ -450,7 +451,7 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 		after   time.Duration // 0: never
 	}{
 		"there is no room for it":                {NotHeld, NoRoom, []taskstate.PeerID{"other", "me"}, tellEvery},
-		"no reachable peer has it":              {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
+		"no reachable peer has it":               {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
 		"nobody has it":                          {NotHeld, Failed, []taskstate.PeerID{"me"}, tellEvery + gonePause},
 		"it is damaged":                          {Damaged, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
 		"it is damaged, and there is no other":   {Damaged, Failed, []taskstate.PeerID{"me"}, 0},

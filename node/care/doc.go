@@ -14,16 +14,16 @@
 //     that was away gets what its jobs left, unasked, and a copy that is damaged is made good.
 //   - Where copies are missing – a keeper has been away for LostAfter, or has left, or there was
 //     nobody when the task ended – the first living keeper has another peer keep one.
-//   - What is said to be kept here and cannot be brought back – its disk went, and there is no room,
-//     or nobody has it for a minute – is told to the ledger as lost, so that others make another copy.
+//   - What is said to be kept here and cannot be brought back – its disk went, and there is no
+//     room, or nobody has it for a minute – is told to the ledger as lost, so that others make another copy.
 //   - What the jobs submitted here need stays pinned as long as the ledger has them.
-//   - Where room is short, a copy that is not needed goes: when the submitter has one, and there are
-//     enough without it. The ledger decides that, so that two do not let go at once. All others stay
+//   - Where room is short, a copy that is not needed goes: when the submitter has one, and there
+//     are enough without it. The ledger decides that, so that two do not let go at once. All others stay
 //     until the ledger forgets their job; a peer that has no more room for them takes no tasks.
 //   - A pin whose job is forgotten, or whose attempt came to nothing, is removed.
 //
-// A peer that is drained or is about to leave does not count as a keeper: what only it has is handed
-// to others.
+// A peer that is drained or is about to leave does not count as a keeper: what only it has is
+// handed to others.
 //
 // # Bounds
 //

@@ -87,8 +87,8 @@ func FateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (Thing,
 	return t, IsOpen // also if the attempt was given up: as long as its slot has no end, its late success is that
 }
 
-// unheard tells whether an attempt was given up and its worker has not said how it ended: though its
-// slot has come to nothing, a person may have it begun anew, and then a late success counts.
+// unheard tells whether an attempt was given up and its worker has not said how it ended: though
+// its slot has come to nothing, a person may have it begun anew, and then a late success counts.
 func unheard(j *ledger.JobRecord, id taskstate.TaskID) bool {
 	return slices.ContainsFunc(j.Past(id.Slot), func(p ledger.PastAttempt) bool {
 		return p.Attempt == id.Attempt && p.End == nil && p.Late == nil

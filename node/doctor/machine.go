@@ -64,7 +64,8 @@ func (l *list) folder(dir string, d Folder) {
 	}
 }
 
-// A peer needs a file for each connection and about three for each task, and its tasks need processes.
+// A peer needs a file for each connection and about three for each task, and its tasks need
+// processes.
 const (
 	littleFiles     = 4096
 	tooFewFiles     = 256

@@ -25,9 +25,9 @@ const (
 	joinSay     = 30 * time.Second       // a wait with the same reason is said so often
 )
 
-// joinAttempt asks to be let in until somebody does, or refuses, or nobody is there. Who answers "not
-// now", or is reached and too busy to answer, is waited for: of many newcomers at once each gets
-// its turn.
+// joinAttempt asks to be let in until somebody does, or refuses, or nobody is there. Who answers
+// "not now", or is reached and too busy to answer, is waited for: of many newcomers at once each
+// gets its turn.
 type joinAttempt struct {
 	e     *Entry
 	doors []admission.PeerAddr

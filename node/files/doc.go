@@ -1,8 +1,8 @@
 // Package files is what people keep on a peer and bring from others: it joins the store (what is on
 // this disk), the tree (what a folder is) and the fetcher (what others have), for the local API.
 //
-//   - Put takes blobs and, last, what they are. A folder is kept only when everything its tree names
-//     is here; then all of it is pinned, until a time or until Unput.
+//   - Put takes blobs and, last, what they are. A folder is kept only when everything its tree
+//     names is here; then all of it is pinned, until a time or until Unput.
 //   - Get writes blobs in the order of the tree while they come. What is damaged on this disk is
 //     fetched again from others, as is what is not here. Bytes that leave here were checked.
 //

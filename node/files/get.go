@@ -319,14 +319,15 @@ func (g *getting) copy(ctx context.Context, root piece.Root) error {
 	return nil
 }
 
-// damaged tells whether something that was here turned out not to be, so that it can be fetched again.
+// damaged tells whether something that was here turned out not to be, so that it can be fetched
+// again.
 func damaged(err error) bool {
 	var rot *store.Rot
 	return errors.As(err, &rot) || errors.Is(err, store.ErrAbsent)
 }
 
-// heal fetches again what was damaged on this disk, after everything else that is being fetched, and
-// opens it.
+// heal fetches again what was damaged on this disk, after everything else that is being fetched,
+// and opens it.
 func (g *getting) heal(ctx context.Context, w blob.Want, why error) (*store.Reader, error) {
 	if err := g.settle(ctx); err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ type Dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
-// Ask has a peer keep something, and returns when it does. moved hears how many bytes came to it; it
-// may be nil. The error is a *Refused if the peer said why it does not.
+// Ask has a peer keep something, and returns when it does. moved hears how many bytes came to it;
+// it may be nil. The error is a *Refused if the peer said why it does not.
 func Ask(ctx context.Context, d Dialer, peer string, r Request, moved func(bytes int64)) error {
 	c, err := d.Dial(ctx, peer, Protocol)
 	if err != nil {

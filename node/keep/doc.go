@@ -12,8 +12,8 @@
 // can, or something failed. Whoever is about to let go of its own copy has the others read theirs
 // first. Members are answered only.
 //
-// What several requests of one peer want is fetched together while they are small, with one sync for
-// all, so that thousands of small outputs do not wait for a disk each.
+// What several requests of one peer want is fetched together while they are small, with one sync
+// for all, so that thousands of small outputs do not wait for a disk each.
 //
 // # Whom to ask
 //
@@ -23,7 +23,7 @@
 //
 // # Bounds
 //
-// Streams as in package limit; MaxFetching fetches at once, each of MaxTogether requests at most, and
-// MaxLarge of what is large by itself. Of every file under way some 100 bytes: what a request says of
-// itself is checked against the lists of its files before these are fetched.
+// Streams as in package limit; MaxFetching fetches at once, each of MaxTogether requests at most,
+// and MaxLarge of what is large by itself. Of every file under way some 100 bytes: what a request
+// says of itself is checked against the lists of its files before these are fetched.
 package keep

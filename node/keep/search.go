@@ -91,8 +91,8 @@ const (
 	errLate    = searchError("it was not done in five minutes")
 )
 
-// Step takes in what happened. The first is an Event without a peer. Wake is when it is to be called
-// at the latest.
+// Step takes in what happened. The first is an Event without a peer. Wake is when it is to be
+// called at the latest.
 func (s *Search) Step(ev Event, now time.Time) (out Effects) {
 	if s.over {
 		return Effects{Over: true}

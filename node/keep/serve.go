@@ -419,7 +419,8 @@ func (s *Server) pin(r Request) (store.Pin, error) {
 	return p, nil
 }
 
-// Roots is all that trees which are in a store consist of, themselves included; a zero one is empty.
+// Roots is all that trees which are in a store consist of, themselves included; a zero one is
+// empty.
 func Roots(s *store.Store, trees ...piece.Root) (roots []piece.Root, err error) {
 	for _, root := range trees {
 		if root.IsZero() {

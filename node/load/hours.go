@@ -102,8 +102,8 @@ func (a *Hours) ask(ctx context.Context, peer taskstate.PeerID) (t told, err err
 	return t, err
 }
 
-// hourOf lays points out by time: each into the step in which it was read, by the clock of who asks.
-// What makes no sense is left out.
+// hourOf lays points out by time: each into the step in which it was read, by the clock of who
+// asks. What makes no sense is left out.
 func hourOf(t told, id taskstate.PeerID, name string, now time.Time) api.PeerLoad {
 	out := api.PeerLoad{Peer: string(id), PeerName: name, Step: step.Seconds(), Hour: make([]*api.Load, kept), AsOf: now.UTC()}
 	if t.Now != nil && t.Now.Check() == nil {

@@ -73,8 +73,8 @@ func (o *Orders) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	return nil
 }
 
-// resolveFrom puts ids in the place of the words for jobs whose files a job takes as inputs, and has
-// it come after them.
+// resolveFrom puts ids in the place of the words for jobs whose files a job takes as inputs, and
+// has it come after them.
 func (o *Orders) resolveFrom(ctx context.Context, job *taskstate.Job) error {
 	inputs := slices.Clone(job.Inputs) // what was given is the caller's
 	for i, in := range inputs {

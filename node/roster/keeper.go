@@ -76,8 +76,8 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 // at once are few writes.
 const flushDelay = time.Second
 
-// flush writes what was learnt and tells whether that worked. A disk may be full for hours: it warns
-// of the first failure of many.
+// flush writes what was learnt and tells whether that worked. A disk may be full for hours: it
+// warns of the first failure of many.
 func (k *Keeper) flush() bool {
 	err := k.cfg.Roster.Flush()
 	if err != nil && !k.unkept {

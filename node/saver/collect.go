@@ -224,8 +224,8 @@ func said(e tree.Entry) bool { return e.Size > 0 }
 
 func everything(tree.Entry) bool { return true }
 
-// tree puts what matches in a folder into the batch, and the list of it, but for entries that do not
-// count. The root is zero if there is nothing.
+// tree puts what matches in a folder into the batch, and the list of it, but for entries that do
+// not count. The root is zero if there is nothing.
 func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
 	var w *treeWriter
 	left, err = disk.Collect(ctx, root, globs, given, keep, func(e tree.Entry) error {

@@ -1,5 +1,5 @@
-// Package saver keeps what tasks leave: it stands between the worker and what runs tasks, and lets a
-// task end only when its files are safe.
+// Package saver keeps what tasks leave: it stands between the worker and what runs tasks, and lets
+// a task end only when its files are safe.
 //
 //	                Start, Stop, Adopt               runs it
 //	worker.Loop ──────────────────────▶ Saver ──────────────────▶ runner
@@ -21,9 +21,9 @@
 // matches and cannot be in a tree, or be read for want of permission, fails the task; the rest is
 // kept, as of one that failed.
 //
-// What becomes of a task is decided in end.go, from how its process ended and what was found. A task
-// that failed keeps what matches as well, without copies. One that is stopped meanwhile ends as it
-// was asked to, with what had been collected.
+// What becomes of a task is decided in end.go, from how its process ended and what was found. A
+// task that failed keeps what matches as well, without copies. One that is stopped meanwhile ends
+// as it was asked to, with what had been collected.
 //
 // One that is cancelled while it runs keeps what matches like one that failed, so that what was
 // written until then is not lost; it goes on counting as running until that is collected. One that
@@ -36,8 +36,8 @@
 // # What a runner has to do with it
 //
 // Files are looked for where the executor of processes makes them: JOB/SLOT.ATTEMPT/work below Dir,
-// and stdout and stderr beside work. A runner that makes no folder leaves nothing, which is what the
-// job's Missing is for; one of a simulation may put files there.
+// and stdout and stderr beside work. A runner that makes no folder leaves nothing, which is what
+// the job's Missing is for; one of a simulation may put files there.
 //
 // # Bounds
 //

@@ -216,7 +216,8 @@ func (s *Saver) save(t *task, end *taskstate.RunReport) {
 	}
 }
 
-// next takes a task from the queue. nil: there is none, and if it is the end, the collector has ended.
+// next takes a task from the queue. nil: there is none, and if it is the end, the collector has
+// ended.
 func (s *Saver) next(end bool) *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -172,8 +172,8 @@ func job(globs ...string) *taskstate.Job {
 	return j
 }
 
-// run has a task of the job leave files (below its work folder; the name "stdout" is its output), and
-// end with an exit code.
+// run has a task of the job leave files (below its work folder; the name "stdout" is its output),
+// and end with an exit code.
 func (s *scene) run(j *taskstate.Job, slot, exit int, files map[string]string) taskstate.TaskID {
 	s.t.Helper()
 	id := taskstate.Task(j.ID, slot, 1)

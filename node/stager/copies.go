@@ -183,8 +183,8 @@ func (c *copies) fill(ctx context.Context, f *os.File, root piece.Root) error {
 	return nil
 }
 
-// link gives a task a name of a copy, and tells whether it could: a disk may know no second name, or
-// no more of them.
+// link gives a task a name of a copy, and tells whether it could: a disk may know no second name,
+// or no more of them.
 func (c *copies) link(ctx context.Context, dir *os.Root, name string, e tree.Entry) (bool, error) {
 	if e.Size == 0 {
 		return false, nil

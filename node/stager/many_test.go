@@ -40,8 +40,8 @@ func (s sending) Raw(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Case 23: whoever submits a job with a large input to four workers sends it about once: the workers
-// have the rest from each other.
+// Case 23: whoever submits a job with a large input to four workers sends it about once: the
+// workers have the rest from each other.
 func TestWhoGivesALargeInputToManyWorkersSendsItAboutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, "giver", "one", "two", "three", "four")

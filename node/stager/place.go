@@ -16,8 +16,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// Place puts the inputs of a task into its work folder. What turns out to be damaged on this disk is
-// brought again, once.
+// Place puts the inputs of a task into its work folder. What turns out to be damaged on this disk
+// is brought again, once.
 func (s *Stager) Place(ctx context.Context, l taskstate.Launch, work string) error {
 	root, err := os.OpenRoot(work)
 	if err != nil {

@@ -232,7 +232,8 @@ func noRoom(err error) bool {
 	return errors.Is(err, store.ErrNoRoom) || errors.As(err, &full) || isFull(err)
 }
 
-// rest waits, but not when somebody has come who may have what is missing. It tells whether to go on.
+// rest waits, but not when somebody has come who may have what is missing. It tells whether to go
+// on.
 func (s *Stager) rest(ctx context.Context, pause time.Duration) bool {
 	before := s.here()
 	look := time.NewTicker(lookEvery)
@@ -320,8 +321,8 @@ func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)
 	}
 	last := time.Now()
 	f := blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Patience: silence, Log: s.cfg.Log}
-	// What tasks here need is not held to what the owner gives for copies, only to the disk. When the
-	// job is over, it is.
+	// What tasks here need is not held to what the owner gives for copies, only to the disk. When
+	// the job is over, it is.
 	b, err := blob.Bring(ctx, s.cfg.Store, true, f, blob.Request{Peers: s.here, Apart: true, Progress: func(r blob.Report) {
 		if time.Since(last) >= sayEvery && r.Bytes > 0 {
 			last = time.Now()

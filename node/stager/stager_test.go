@@ -424,7 +424,8 @@ func TestWhoAloneMayHaveAnInputIsSaidAndItGoesOnAtTheirReturn(t *testing.T) {
 	}
 }
 
-// Case 25, for inputs: what is staged stays whatever the quota is until its job is over, and goes then.
+// Case 25, for inputs: what is staged stays whatever the quota is until its job is over, and goes
+// then.
 func TestInputsStayUntilTheirJobIsOverAndTheQuotaHoldsAfter(t *testing.T) {
 	n := newNetwork(t, "giver", "taker")
 	giver, taker := n.peer(t, "giver", 1<<30, false), n.peer(t, "taker", 4<<20, false)

@@ -102,8 +102,8 @@ func (s *Sweeper) excess(found []leftover) int64 {
 	return over
 }
 
-// shed removes work folders of tasks whose output is safe, until there is no more than the limit; on
-// a full disk, of all that are over, until tasks can be taken again.
+// shed removes work folders of tasks whose output is safe, until there is no more than the limit;
+// on a full disk, of all that are over, until tasks can be taken again.
 func (s *Sweeper) shed(found []leftover) {
 	over, done := s.excess(found), s.cfg.Safe
 	if s.cfg.Lacks != nil {
@@ -165,12 +165,12 @@ type Config struct {
 	Current func() bool                // this peer's copy of the ledger can be believed when it does not know a job
 	Held    func(taskstate.JobID) bool // the job waits here for a coordinator
 	Forget  func()                     // lets go of what else is kept for jobs
-	// Safe tells whether a task is settled as complete, and all it was to leave is whole in the store
-	// of files, and not nothing: its work folder can go. Optional.
+	// Safe tells whether a task is settled as complete, and all it was to leave is whole in the
+	// store of files, and not nothing: its work folder can go. Optional.
 	Safe func(taskstate.TaskID) bool
-	// Lacks is how many bytes the disk lacks for this peer to take tasks; Over tells whether a task has
-	// ended for good, so that its work folder is kept only while there is room. Optional, together, and
-	// with Safe.
+	// Lacks is how many bytes the disk lacks for this peer to take tasks; Over tells whether a task
+	// has ended for good, so that its work folder is kept only while there is room. Optional,
+	// together, and with Safe.
 	Lacks func() int64
 	Over  func(taskstate.TaskID) bool
 	Clean func(taskstate.JobID) error

@@ -545,8 +545,8 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 	})
 }
 
-// A peer that has just started does not know yet that a task of its earlier life runs: a reader that
-// follows it would take what is there for all there is.
+// A peer that has just started does not know yet that a task of its earlier life runs: a reader
+// that follows it would take what is there for all there is.
 func TestNobodyFollowsATaskBeforeItIsKnownWhatRuns(t *testing.T) {
 	o, started := newOwner(t, 0, true), make(chan struct{})
 	o.write(Stdout, "so far")

@@ -12,9 +12,9 @@ type Saved struct {
 	Size int64
 }
 
-// CopySaved gives f the output asked for of a task that has ended, as Store.Copy does where the task
-// ran. When its lines were written is not kept: at is when all of it was there, Unix milliseconds.
-// What fails is the reader's error, or f's.
+// CopySaved gives f the output asked for of a task that has ended, as Store.Copy does where the
+// task ran. When its lines were written is not kept: at is when all of it was there, Unix
+// milliseconds. What fails is the reader's error, or f's.
 func CopySaved(ctx context.Context, req Request, at int64, stream func(name string) Saved, f func(Chunk) error) error {
 	if err := req.Validate(); err != nil {
 		return &Error{Code: CodeBad, Message: err.Error()}

@@ -103,8 +103,8 @@ func due(expr string, at time.Time) bool {
 	return p[0].holds(f[0], at.Minute()) && p[1].holds(f[1], at.Hour()) && days && p[3].holds(f[3], int(at.Month()))
 }
 
-// What is accepted starts when crontab(5) says: a person who writes 7, SUN or 5-7 means the days that
-// every cron means.
+// What is accepted starts when crontab(5) says: a person who writes 7, SUN or 5-7 means the days
+// that every cron means.
 func TestAScheduleThatIsAcceptedStartsWhenCronSays(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(r *rapid.T) {

@@ -75,8 +75,8 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 	return others > w.size/2
 }
 
-// endUnknown ends what runs on a machine and what the journal, which is not what it was, does not tell
-// of.
+// endUnknown ends what runs on a machine and what the journal, which is not what it was, does not
+// tell of.
 func (p *peer) endUnknown() {
 	if !p.astray {
 		return
@@ -178,7 +178,8 @@ func (p *peer) output(id taskstate.TaskID, rep *taskstate.RunReport) bool {
 }
 
 // outputLost is I1 for such an end: it stands if the task must not run twice, or if it was tried
-// often enough. One that left nothing to keep has failed by itself, whatever befell those before it.
+// often enough. One that left nothing to keep has failed by itself, whatever befell those before
+// it.
 func (c *check) outputLost(j *work, id taskstate.TaskID, final *taskstate.Status) {
 	n := c.lost[slotOf(id)]
 	if n == 0 || final.Reason == taskstate.ReasonNoOutput || final.State != taskstate.Failed || j.job.Unreachable.Wait {

@@ -79,8 +79,8 @@ func (f *filesCheck) takesUp(l *life, t *taskstate.Launch) {
 // brokenOff takes note of a task whose being saved somebody ends.
 func (f *filesCheck) brokenOff(id taskstate.TaskID) { f.broken[id] = true }
 
-// runsAgain is I17 for inputs: they are here. And it is I4: what was being saved is not run again, unless its peer was given up, or its end
-// is one that asks for it.
+// runsAgain is I17 for inputs: they are here. And it is I4: what was being saved is not run again,
+// unless its peer was given up, or its end is one that asks for it.
 func (f *filesCheck) runsAgain(l *life, t taskstate.TaskID) {
 	if j := f.c.w.load.byID[t.Job]; j != nil && len(j.job.Inputs) > 0 && !l.p.staged[t.Job] {
 		f.c.w.fail("I17", "%s starts %s, and its inputs are not here", l.p.id, t)
@@ -167,7 +167,8 @@ func (f *filesCheck) couldStart(p *peer) bool {
 	return waits > 0
 }
 
-// keptSo hears an end as it is decided: it is the one and only, and what it says of keepers is true.
+// keptSo hears an end as it is decided: it is the one and only, and what it says of keepers is
+// true.
 func (f *filesCheck) keptSo(s *taskstate.Status) {
 	rec, ok := f.c.w.quorum.truth.Job(s.Task.Job)
 	if !ok || !rec.Job().Saves() || !s.State.Final() {
@@ -192,8 +193,8 @@ func (f *filesCheck) keptSo(s *taskstate.Status) {
 	}
 }
 
-// keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk went
-// since it said so, or its copy has rotted since it was made.
+// keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk
+// went since it said so, or its copy has rotted since it was made.
 func (f *filesCheck) keepersHave(s *taskstate.Status) {
 	for _, k := range s.Saved.Keepers {
 		p := f.c.w.byID[k]

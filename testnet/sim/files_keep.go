@@ -637,8 +637,8 @@ func (c *carer) release(t *care.Thing, done func(care.Outcome)) {
 	}
 }
 
-// tellKept has the coordinator decide that something is kept here, and not any more by those who are
-// lost; or, not: that it is not kept here any more.
+// tellKept has the coordinator decide that something is kept here, and not any more by those who
+// are lost; or, not: that it is not kept here any more.
 func (l *life) tellKept(id taskstate.TaskID, lost []taskstate.PeerID, not bool, done func(care.Outcome)) {
 	w, to := l.w, l.hint.peer
 	over := false

@@ -367,8 +367,8 @@ func (d *load) someID() taskstate.JobID {
 	return d.jobs[d.w.rng.IntN(len(d.jobs))].job.ID
 }
 
-// known is I20: a replica has what jobs run at peers that vote, all of them, and elsewhere only what
-// the peer itself asked for.
+// known is I20: a replica has what jobs run at peers that vote, all of them, and elsewhere only
+// what the peer itself asked for.
 func (o *orders) known(l *life) {
 	l.replica.Read(func(st *ledger.State) {
 		for j := range st.Jobs() {

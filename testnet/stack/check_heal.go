@@ -58,7 +58,8 @@ func add(to map[string]reach, tasks []api.Task) {
 	}
 }
 
-// healed is I5 in time, whatever else the cluster does meanwhile: it is called when a cut has healed.
+// healed is I5 in time, whatever else the cluster does meanwhile: it is called when a cut has
+// healed.
 func (c *check) healed() {
 	if k := c.knowledge(); k != nil {
 		c.await(k)

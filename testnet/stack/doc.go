@@ -13,6 +13,6 @@
 // the other voters are a majority that is whole, and nothing that was accepted may be lost.
 //
 // What is checked is what can be seen from outside: what runners are asked to run, what every
-// peer's watch tells, what keepers have on their disks of what tasks left, what clients are answered (testnet/history), and whether all peers agree once
-// the faults are over.
+// peer's watch tells, what keepers have on their disks of what tasks left, what clients are
+// answered (testnet/history), and whether all peers agree once the faults are over.
 package stack

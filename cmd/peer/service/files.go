@@ -27,12 +27,12 @@ type Spec struct {
 
 // Unit is the unit of systemd for a service.
 //
-// Tasks and their supervisor outlive a restart (KillMode), are not ended with a task that the kernel
-// killed for its memory (OOMPolicy), and are given nothing of the unit's that would change them: no
-// sandbox, no other user at each start. The score for the kernel's choice is the peer's alone: its
-// supervisor goes back to 0, and so do tasks. There is no limit to how long a start takes: a peer
-// that waits for its cluster is at work. One that was told to end (`peer down`, `peer leave`) stays
-// ended, and so does one whose flags are wrong.
+// Tasks and their supervisor outlive a restart (KillMode), are not ended with a task that the
+// kernel killed for its memory (OOMPolicy), and are given nothing of the unit's that would change
+// them: no sandbox, no other user at each start. The score for the kernel's choice is the peer's
+// alone: its supervisor goes back to 0, and so do tasks. There is no limit to how long a start
+// takes: a peer that waits for its cluster is at work. One that was told to end (`peer down`, `peer
+// leave`) stays ended, and so does one whose flags are wrong.
 func Unit(s Spec) string {
 	var own, score, wanted string
 	if s.System {

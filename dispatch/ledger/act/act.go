@@ -20,8 +20,8 @@ type Act struct {
 }
 
 const (
-	// Lasts is how long an act is good for: longer than anybody waits for an answer, and than clocks
-	// differ.
+	// Lasts is how long an act is good for: longer than anybody waits for an answer, and than
+	// clocks differ.
 	Lasts = int64(30 * time.Minute / time.Millisecond)
 	// MaxLasts bounds how far ahead of the ledger an act may end, and so how long its number is
 	// remembered.

@@ -27,8 +27,8 @@ type Collected struct {
 const maxNamed = 16
 
 // Collect hands what some patterns match in a folder to each, with the folders above it, in the
-// order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be in
-// a tree, or be read for want of permission, is refused: it is named, and all else is handed on.
+// order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be
+// in a tree, or be read for want of permission, is refused: it is named, and all else is handed on.
 // What else cannot be looked into is left out by name. What is given – nil: nothing – matches no
 // pattern; a folder that is does if something in it is new.
 func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {

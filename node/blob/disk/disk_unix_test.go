@@ -72,8 +72,8 @@ func TestAFIFOInTheWayIsNotReadAndReplacedOnlyByForce(t *testing.T) {
 	}
 }
 
-// Two processes that write the same tree: the second must not take the first one's part for one that
-// was left behind.
+// Two processes that write the same tree: the second must not take the first one's part for one
+// that was left behind.
 func TestAPartThatSomebodyWritesIsNotTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	r := root(t, dir)

@@ -405,8 +405,8 @@ func publishUnseen(dir *os.Root, from, name string) error {
 	return dir.Rename(from, name)
 }
 
-// fill writes the content, of which the first n bytes are in buf. What is larger than buf is checked
-// while it is written; what is not was checked before.
+// fill writes the content, of which the first n bytes are in buf. What is larger than buf is
+// checked while it is written; what is not was checked before.
 func (w *writing) fill(f *os.File, content io.Reader, e tree.Entry, buf []byte, n int) error {
 	large, h := e.Size > int64(n), piece.NewHasher()
 	for done := int64(0); ; {

@@ -165,7 +165,8 @@ func (b *Batch) file(ctx context.Context, f *os.File, take bool) (piece.Root, in
 	return b.Add(ctx, io.NewSectionReader(f, 0, 1<<62), i.Size())
 }
 
-// link adds a file as one more name of it, or is errors.ErrUnsupported. It takes no more of the disk.
+// link adds a file as one more name of it, or is errors.ErrUnsupported. It takes no more of the
+// disk.
 func (b *Batch) link(ctx context.Context, f *os.File, size int64) (piece.Root, int64, error) {
 	s := b.s
 	w := writer{b: b, name: s.temp(addKind), here: size}

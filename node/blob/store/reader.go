@@ -28,8 +28,8 @@ type Reader struct {
 	buf []byte
 }
 
-// Reader opens a blob of which something is here, else it is ErrAbsent. Its size is proven then, but
-// for a partial one; a small one was read.
+// Reader opens a blob of which something is here, else it is ErrAbsent. Its size is proven then,
+// but for a partial one; a small one was read.
 func (s *Store) Reader(root piece.Root) (*Reader, error) {
 	for {
 		b, is, err := s.take(root, false)

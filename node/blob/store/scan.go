@@ -74,8 +74,9 @@ func (s *Store) scan() error {
 	return nil
 }
 
-// fairShare is the quota where nobody says one: a quarter of the disk, or what is free of it but for
-// a tenth. What the store has itself counts as free, so that it does not shrink with every start.
+// fairShare is the quota where nobody says one: a quarter of the disk, or what is free of it but
+// for a tenth. What the store has itself counts as free, so that it does not shrink with every
+// start.
 func fairShare(free, total int64) int64 { return max(0, min(total/4, free-total/10)) }
 
 // scanned is a blob that was found, and when it was used.

@@ -684,8 +684,8 @@ func TestAFileIsAddedAsItIsWhenItIsRead(t *testing.T) {
 	}
 }
 
-// One that is given away costs the disk nothing where its bytes can be shared, is there when its first
-// name is gone, and counts like any other.
+// One that is given away costs the disk nothing where its bytes can be shared, is there when its
+// first name is gone, and counts like any other.
 func TestAFileThatIsGivenAwayIsTheBlob(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, filepath.Join(dir, "store"), Config{Quota: 1 << 30})

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Case 25: what is fetched comes to its end while what may go is swept away all the time, others take
-// what room there is, and the quota has room for little else; it holds during that, but for what is
-// the owner's own, and after it.
+// Case 25: what is fetched comes to its end while what may go is swept away all the time, others
+// take what room there is, and the quota has room for little else; it holds during that, but for
+// what is the owner's own, and after it.
 func TestAFetchUnderATightQuotaIsNotSweptAway(t *testing.T) {
 	for name, own := range map[string]bool{"for others": false, "the owner's own": true} {
 		t.Run(name, func(t *testing.T) {

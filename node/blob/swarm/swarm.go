@@ -165,8 +165,8 @@ func (s *Swarm) forget(root piece.Root) {
 	}
 }
 
-// Join adds a peer that can be asked; way is how long a short question and its answer took, 0 if that
-// is not known. A peer that is there already is not changed.
+// Join adds a peer that can be asked; way is how long a short question and its answer took, 0 if
+// that is not known. A peer that is there already is not changed.
 func (s *Swarm) Join(name string, way time.Duration, now time.Time) {
 	if s.peers[name] == nil {
 		s.peers[name] = &peer{name: name, window: newWindow(way, now), tasks: map[*task]struct{}{}, has: map[piece.Root]*piece.Bitmap{}, next: map[piece.Root]int{}, fellow: map[piece.Root]bool{}, barred: map[Piece]bool{}}
@@ -231,8 +231,8 @@ func (s *Swarm) Under(name string) int {
 	return 0
 }
 
-// Next is what to ask of a peer now. Where there is room in its window and nothing to ask, there may
-// be after Late.
+// Next is what to ask of a peer now. Where there is room in its window and nothing to ask, there
+// may be after Late.
 func (s *Swarm) Next(name string, now time.Time) (Block, bool) {
 	p := s.peers[name]
 	if p == nil || len(p.queue) >= MaxBlocks {
@@ -437,10 +437,10 @@ func (s *Swarm) begin(p *peer, b *blob, i int, now time.Time) *task {
 	return t
 }
 
-// unasked is a piece of a blob that a peer has and nobody is asked for; -1: none. Alone, a peer reads
-// its disk from front to back. Where others fetch the same, what few of them have goes first: it is
-// what they want from here. What they have is left to them by whoever had all of it from the start,
-// as long as they give it about as fast: it has others to give to.
+// unasked is a piece of a blob that a peer has and nobody is asked for; -1: none. Alone, a peer
+// reads its disk from front to back. Where others fetch the same, what few of them have goes first:
+// it is what they want from here. What they have is left to them by whoever had all of it from the
+// start, as long as they give it about as fast: it has others to give to.
 func (s *Swarm) unasked(p *peer, b *blob, now time.Time) int {
 	if p.has[b.root] == nil {
 		return -1
@@ -464,8 +464,8 @@ func (s *Swarm) unasked(p *peer, b *blob, now time.Time) int {
 		met = met || count(fellows, b, k) > 0
 	}
 	if met {
-		// Going on behind or beside a fellow would be to fetch what it fetches, as long as news of that
-		// are late.
+		// Going on behind or beside a fellow would be to fetch what it fetches, as long as news of
+		// that are late.
 		if k, _ := p.rarest(b, s.dice.IntN(b.done.Len()), fellows); count(fellows, b, k) <= count(fellows, b, i) {
 			i = k
 		}
@@ -509,8 +509,8 @@ const beside = 4
 // maxLook is how many pieces are looked at to find one that few have.
 const maxLook = 1024
 
-// rarest is the next piece, counted from one on, that a peer can be asked for and fewest fellows have,
-// of those that are looked at; -1: none. met: others were passed because more have them.
+// rarest is the next piece, counted from one on, that a peer can be asked for and fewest fellows
+// have, of those that are looked at; -1: none. met: others were passed because more have them.
 func (p *peer) rarest(b *blob, from int, fellows []*peer) (best int, met bool) {
 	best, least, looked := -1, len(fellows)+1, 0
 	for _, part := range [2][2]int{{from, b.taken.Len()}, {0, from}} {

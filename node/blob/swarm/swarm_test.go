@@ -394,8 +394,8 @@ func shared(now time.Time) (*swarm.Swarm, piece.Root) {
 	return s, root
 }
 
-// give has a peer answer all it is asked for, each block after took; it returns the pieces. none: it
-// is asked for nothing any more.
+// give has a peer answer all it is asked for, each block after took; it returns the pieces. none:
+// it is asked for nothing any more.
 func give(s *swarm.Swarm, name string, now *time.Time, took time.Duration, pieces int) (came []int, none bool) {
 	for len(came) < pieces {
 		if _, ok := s.Next(name, *now); !ok {

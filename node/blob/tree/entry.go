@@ -97,7 +97,8 @@ func (r *Ref) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Entries reads the tree that open opens: once for each time it is ranged over. An error comes last.
+// Entries reads the tree that open opens: once for each time it is ranged over. An error comes
+// last.
 func Entries(open func() (io.ReadCloser, error)) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		f, err := open()

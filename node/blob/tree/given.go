@@ -65,7 +65,8 @@ func around(placed []Placed) iter.Seq2[Entry, error] {
 }
 
 // Has tells whether an entry is there as it was put: the same content, whether it may be executed
-// or not. It is asked in the order of a tree. Where a list cannot be read, all is new from there on.
+// or not. It is asked in the order of a tree. Where a list cannot be read, all is new from there
+// on.
 func (g *Given) Has(e Entry) bool {
 	return slices.ContainsFunc(g.lists, func(l *list) bool { return l.has(e) })
 }

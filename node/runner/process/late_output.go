@@ -20,9 +20,9 @@ const (
 	maxEnded  = 1 << 14
 )
 
-// lateOutput sees to it that the output of ended tasks stays as it is. A process that left its group –
-// a daemon, say – may have gone on writing until the supervisor ended it; one of version 0.1 ends
-// only the group.
+// lateOutput sees to it that the output of ended tasks stays as it is. A process that left its
+// group – a daemon, say – may have gone on writing until the supervisor ended it; one of
+// version 0.1 ends only the group.
 type lateOutput struct {
 	log *slog.Logger
 

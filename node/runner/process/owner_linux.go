@@ -26,8 +26,8 @@ type note struct {
 	Groups string // the folder of its control groups; "": it has none
 }
 
-// noted leaves the note of the vault, and locks it. Without one the vault is as good: nobody but its
-// own next start cleans it.
+// noted leaves the note of the vault, and locks it. Without one the vault is as good: nobody but
+// its own next start cleans it.
 func (v *vault) noted(tasks string) {
 	b, err := json.Marshal(note{tasks, spaces(), sandbox.GroupsFolder(tasks)})
 	if err != nil {
@@ -72,8 +72,8 @@ func (v vault) released() {
 	_ = v.note.Close()
 }
 
-// sweepNobodys removes the vaults beside this one, and the control groups with nothing in them, that
-// are nobody's any more.
+// sweepNobodys removes the vaults beside this one, and the control groups with nothing in them,
+// that are nobody's any more.
 func (v vault) sweepNobodys() (err error) {
 	if v.root == "" {
 		return nil

@@ -90,7 +90,8 @@ type beneath struct {
 	access uint64
 }
 
-// lookAt opens what access is to be allowed to; there is nothing to be closed where it is not there.
+// lookAt opens what access is to be allowed to; there is nothing to be closed where it is not
+// there.
 func lookAt(path string, access uint64) (p beneath, there bool, err error) {
 	fd, err := syscall.Open(path, oPath|syscall.O_CLOEXEC, 0)
 	switch {

@@ -11,8 +11,8 @@ import (
 // rlimits are the system's numbers of limits.
 var rlimits = map[LimitOf]int{LimitFiles: syscall.RLIMIT_NOFILE, LimitProcesses: 6, LimitCore: syscall.RLIMIT_CORE, LimitFileSize: syscall.RLIMIT_FSIZE}
 
-// Fork starts a process that is held to s.Limits from its first instruction on: it is stopped there,
-// as one that is traced, until it has them. It is for what Run calls.
+// Fork starts a process that is held to s.Limits from its first instruction on: it is stopped
+// there, as one that is traced, until it has them. It is for what Run calls.
 func (s *Spec) Fork(path string, argv []string, how *syscall.ProcAttr) (pid int, err error) {
 	if s == nil || len(s.Limits) == 0 {
 		return syscall.ForkExec(path, argv, how)

@@ -31,8 +31,8 @@ func here(mnt, net bool) (p place, err error) {
 	return p, nil
 }
 
-// mounted tells whether the process has other mounts than who starts it, and elsewhere whether it is
-// in any other namespace that a thread can go into.
+// mounted tells whether the process has other mounts than who starts it, and elsewhere whether it
+// is in any other namespace that a thread can go into.
 func (s *Spec) mounted() bool   { return len(s.Hide) > 0 && !s.Rules || s.Apart }
 func (s *Spec) elsewhere() bool { return s.mounted() || s.NoNet }
 

@@ -119,8 +119,8 @@ func tryGroup(dir string) error {
 	return nil
 }
 
-// tryLimits looks whether a process has the limits it is given, where root asks one of another user:
-// a root without CAP_SYS_RESOURCE, as in containers, may not give it any.
+// tryLimits looks whether a process has the limits it is given, where root asks one of another
+// user: a root without CAP_SYS_RESOURCE, as in containers, may not give it any.
 func tryLimits(string) error {
 	spec := Spec{NNP: true, Limits: []Limit{{LimitFiles, 64}}}
 	if os.Geteuid() == 0 {

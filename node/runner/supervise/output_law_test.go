@@ -103,8 +103,8 @@ func TestOutputThatCannotBeCompletedIsWarnedOfAndTheTaskEnds(t *testing.T) {
 }
 
 // However a service writes and whenever its files are looked at: what is there is the newest, at
-// least half of the cap of it, where it was written, and the rest takes no room. A reader that takes the
-// files up later goes on with that.
+// least half of the cap of it, where it was written, and the rest takes no room. A reader that
+// takes the files up later goes on with that.
 func TestOfAServiceTheNewestOutputIsKeptWhereItWasWritten(t *testing.T) {
 	home := t.TempDir()
 	if f, err := openLog(filepath.Join(home, "probe")); err != nil || f.drop(0, dropAlign) != nil {

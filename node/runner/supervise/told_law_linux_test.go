@@ -168,8 +168,8 @@ func (h *history) close(t *rapid.T) {
 	}
 }
 
-// A client that comes is told of everything that runs or has ended, as it was, until it has said that it
-// knows; and a crash costs exit codes, never an end.
+// A client that comes is told of everything that runs or has ended, as it was, until it has said
+// that it knows; and a crash costs exit codes, never an end.
 func TestEveryTaskIsToldOfUntilItsEndIsAcknowledgedWhateverHappensBetween(t *testing.T) {
 	if BootID() == "" {
 		t.Skip("boots cannot be told apart here")
