@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/coveyproject/covey/taskstate/jobfile"
 )
@@ -363,5 +364,29 @@ func TestEveryFileThatSaysTheVersionSaysTheSame(t *testing.T) {
 	}
 	if len(said) != 1 {
 		t.Errorf("they differ: %v", said)
+	}
+}
+
+// Tables and drawings in comments, which are indented, are as wide as they have to be.
+func TestCommentsFitAHundredColumns(t *testing.T) {
+	text := regexp.MustCompile(`^\t*// ?(?: *(?:-|\d+\.) )?[^ \t]`)
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		files++
+		n := 0
+		for line := range strings.Lines(read(t, path)) {
+			n++
+			line = strings.TrimSuffix(line, "\n")
+			if width := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")); width > 100 && text.MatchString(line) && !strings.Contains(line, "//go:") {
+				t.Errorf("%s:%d: a comment of %d columns: %s", path, n, width, line)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 500 {
+		t.Fatalf("%d files: %v", files, err)
 	}
 }

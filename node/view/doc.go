@@ -14,9 +14,9 @@
 //	v.Events.Tell(job, "held", name)   // something became of a job at this peer alone
 //
 // The local API calls the rest directly, each call on a goroutine of its own: Jobs, Job, JobFile,
-// Tasks, AllTasks, Explain, Follow, Logs, Peers, Peer, Draining, Watch, and what Shapes draws. What changes something
-// finds its job or peer here, too (Find, Who.MeantPeer), and waits with Reach until this peer has
-// heard of what was decided.
+// Tasks, AllTasks, Explain, Follow, Logs, Peers, Peer, Draining, Watch, and what Shapes draws. What
+// changes something finds its job or peer here, too (Find, Who.MeantPeer), and waits with Reach
+// until this peer has heard of what was decided.
 //
 // # What an answer is made of
 //

@@ -33,8 +33,8 @@ func earlierAttempt(j *ledger.JobRecord, slot, attempt int, now ledger.SlotRecor
 	return now
 }
 
-// endOf is how an attempt ended, as the ledger has it by now; nil if it has not, or if it is not the
-// newest of its slot any more.
+// endOf is how an attempt ended, as the ledger has it by now; nil if it has not, or if it is not
+// the newest of its slot any more.
 func (l *logReader) endOf(r ledger.SlotRecord) *taskstate.Status {
 	now, _, err := l.attemptOf(r.Slot)
 	if err != nil || now.Attempt != r.Attempt {

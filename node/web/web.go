@@ -1,6 +1,7 @@
 // Package web is the page: files that are in the program, served as they are. There is no build
 // step; a browser reads the modules of static as they are written. It loads nothing from elsewhere
-// and holds nothing that is secret: what it shows it asks the API for, with the token of its reader.
+// and holds nothing that is secret: what it shows it asks the API for, with the token of its
+// reader.
 package web
 
 import (

@@ -41,9 +41,9 @@ const collectTimeout = 10 * time.Second
 // from the own one, with what its log holds beyond what is known to be decided). This peer is its
 // only voter at first; everybody who meets the higher generation sets the own ledger aside and
 // follows. What was decided beyond the copy is lost: a person must have agreed to that, on sight of
-// least, the copy; an older one is refused. What jobs run that the copy does not know is asked of those
-// that have to do with them; what nobody answers is lost (ledger.Lost). Recover returns once the new ledger is on disk; the
-// peer leads it a moment later. Run must be running.
+// least, the copy; an older one is refused. What jobs run that the copy does not know is asked of
+// those that have to do with them; what nobody answers is lost (ledger.Lost). Recover returns once
+// the new ledger is on disk; the peer leads it a moment later. Run must be running.
 func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (generation uint64, err error) {
 	if _, _, ok := n.dir.coordinator(); ok {
 		return 0, ErrQuorum

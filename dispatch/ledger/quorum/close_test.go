@@ -8,8 +8,8 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 )
 
-// Who asks in the moment in which a peer stops is either waited for or not served: the race detector
-// sees whether that is in doubt.
+// Who asks in the moment in which a peer stops is either waited for or not served: the race
+// detector sees whether that is in doubt.
 func TestWhoAsksWhileAPeerStopsIsWaitedForOrNotServed(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
 		for i := range 60 {

@@ -22,7 +22,8 @@ func anEntry(t *testing.T, c any) []byte {
 	return encoded(t, ledger.EncodedEntry{Epoch: taskstate.At(1, 1), Stamp: 1, By: "p", Commands: []cbor.RawMessage{b}})
 }
 
-// A peer that passed over what it cannot read would hold another ledger than the others from then on.
+// A peer that passed over what it cannot read would hold another ledger than the others from then
+// on.
 func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t *testing.T) {
 	p := &place{rep: ledger.NewReplica()}
 	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}

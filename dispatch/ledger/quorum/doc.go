@@ -17,10 +17,10 @@
 //
 // Meanwhile, from any goroutine:
 //
-//   - Propose, Replica and Coordinator are the ledger.Ledger that the coordinator's loop works with.
-//     lead(ctx, epoch) is that loop; it ends when ctx does, which is when leadership is lost.
-//   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator; a
-//     call to it is late, or membership suspects it; membership changed. They return at once.
+//   - Propose, Replica and Coordinator are the ledger.Ledger that the coordinator's loop works
+//     with. lead(ctx, epoch) is that loop; it ends when ctx does, which is when leadership is lost.
+//   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator;
+//     a call to it is late, or membership suspects it; membership changed. They return at once.
 //   - Changed and Reseated are closed when the coordinator, or this peer's place, are others.
 //   - InSync, Missing, Losses, Health, Differs and Foreign say how things are, for people.
 //   - RemoveVoter is for the coordinator, before the decision that removes a peer.
@@ -59,8 +59,9 @@
 // that proves its seat.
 //
 // What jobs run is sent to those only that hold a seat or are to get one, and to those with a role
-// that reads (authority.reads); to others only of the jobs they have to do with. Who comes to be one
-// of those gets a snapshot, and a seat whose replica lacks something says that it has no log yet.
+// that reads (authority.reads); to others only of the jobs they have to do with. Who comes to be
+// one of those gets a snapshot, and a seat whose replica lacks something says that it has no log
+// yet.
 //
 // # How a coordinator is replaced
 //

@@ -270,8 +270,8 @@ func (f *feeder) send(fr followFrame) error {
 	return f.w.Send(fr)
 }
 
-// serveCopy sends all this peer has to one that recovers the ledger. What jobs run it is given if it
-// may know that, or if nobody decides any more and it may begin the ledger again.
+// serveCopy sends all this peer has to one that recovers the ledger. What jobs run it is given if
+// it may know that, or if nobody decides any more and it may begin the ledger again.
 func (f *feeder) serveCopy(h followHello) {
 	if own := f.n.place.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
 		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseForeign)})

@@ -123,8 +123,8 @@ func (s *seat) leader() (taskstate.PeerID, bool) {
 }
 
 // asks counts what raft was asked to write and has not answered. When raft stops, it forgets what
-// is in its queues, and never answers that (1.8.0): so nothing may be in them by then. The zero value
-// is open.
+// is in its queues, and never answers that (1.8.0): so nothing may be in them by then. The zero
+// value is open.
 type asks struct {
 	mu     sync.Mutex
 	under  int

@@ -97,8 +97,8 @@ func (f *Facts) Failures() api.Failures {
 
 const maxLast = 100 // characters of a line
 
-// LastLine is the last line of an output that is not empty, for people: of one that was written over
-// itself what stood there in the end, cut, its control characters spelled out.
+// LastLine is the last line of an output that is not empty, for people: of one that was written
+// over itself what stood there in the end, cut, its control characters spelled out.
 func LastLine(out []byte) string {
 	for len(out) > 0 {
 		at := bytes.LastIndexAny(out, "\r\n")

@@ -21,8 +21,9 @@ import (
 
 // Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a
 // snapshot's content whenever it is opened, but of nothing beside it. So what is beside it – which
-// entry it is of, and the voters – is written once more at the beginning of the content. One without
-// that was written by version 0.1, and is read as what convert makes of it, until the next is made.
+// entry it is of, and the voters – is written once more at the beginning of the content. One
+// without that was written by version 0.1, and is read as what convert makes of it, until the next
+// is made.
 type Snapshots struct {
 	*raft.FileSnapshotStore
 	dir     string // of the seat
