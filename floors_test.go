@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"internal/atomicfile":         0,
 	"internal/wake":               0,
 	"internal/golden":             1,
+	"internal/mailbox":            1,
 	"internal/long":               0,
 	"internal/limit":              0,
 	"p2p/wire":                    0,

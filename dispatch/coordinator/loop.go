@@ -9,6 +9,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -55,9 +56,8 @@ func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) 
 	ctx, stop := context.WithCancel(ctx)
 	t := &term{
 		cfg: c.cfg, ctx: ctx, epoch: epoch,
-		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{},
+		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{}, box: mailbox.New[Event](),
 	}
-	t.box.bell = make(chan struct{}, 1)
 	replica := c.cfg.Ledger.Replica()
 	silence := replica.Observe(t.heard)
 	core := c.cfg.Core
@@ -80,7 +80,7 @@ func (c *Loop) enter(t *term) {
 	defer c.mu.Unlock()
 	c.term = t
 	for _, v := range c.verdicts {
-		t.box.put(v)
+		t.box.Put(v)
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *Loop) Verdict(ev PeerVerdict) {
 	ev.Never = ev.Verdict == VerdictDead && (!heard || old.Never)
 	c.verdicts[ev.Peer] = ev
 	if c.term != nil {
-		c.term.box.put(ev)
+		c.term.box.Put(ev)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Loop) tell(ev Event) error {
 	if c.term == nil {
 		return ErrNotLeading
 	}
-	c.term.box.put(ev)
+	c.term.box.Put(ev)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
@@ -22,7 +23,9 @@ type term struct {
 	ctx   context.Context
 	epoch taskstate.Epoch
 
-	box    eventBox         // what must not wait for the owner: ledger, verdicts, outcomes
+	// box has what must not wait for the owner. It is bounded by what fills it: entries of a ledger
+	// that this peer itself writes, a verdict per peer, an answer per question.
+	box    *mailbox.Box[Event]
 	events chan termEvent   // what may: sessions. Full: their readers wait, and so do their workers
 	asks   chan func(*Core) // questions
 	work   sync.WaitGroup   // proposals, probes, sessions
@@ -44,10 +47,10 @@ type termEvent struct {
 
 func (t *term) heard(ev ledger.Event) {
 	if ev.Reset {
-		t.box.put(termOver{"the ledger was replaced"})
+		t.box.Put(termOver{"the ledger was replaced"})
 		return
 	}
-	t.box.put(LedgerApplied{Entry: ev.Entry, Results: ev.Results})
+	t.box.Put(LedgerApplied{Entry: ev.Entry, Results: ev.Results})
 }
 
 // termOver ends the core from outside.
@@ -78,7 +81,7 @@ func (t *term) loop() string {
 				f(t.core)
 				continue
 			case <-timer.C:
-			case <-t.box.bell:
+			case <-t.box.News():
 			case ev := <-t.events:
 				evs = t.admit(evs, ev)
 			}
@@ -91,7 +94,7 @@ func (t *term) loop() string {
 // gather adds what else has happened meanwhile: first the ledger, so that outcomes never come
 // before what they are about.
 func (t *term) gather(evs []Event) []Event {
-	boxed := t.box.drain()
+	boxed := t.box.Take()
 	for _, ev := range boxed {
 		if o, ok := ev.(termOver); ok {
 			t.over = o.why
@@ -150,7 +153,7 @@ func (t *term) carryOut(e Effect) {
 		t.work.Go(func() {
 			ctx, cancel := context.WithTimeout(t.ctx, 3*time.Second)
 			defer cancel()
-			t.box.put(PeerProbed{Peer: e.Peer, Failed: t.cfg.Probe(ctx, e.Peer) != nil})
+			t.box.Put(PeerProbed{Peer: e.Peer, Failed: t.cfg.Probe(ctx, e.Peer) != nil})
 		})
 	case StartOver:
 		t.over = e.Why
@@ -161,10 +164,10 @@ func (t *term) carryOut(e Effect) {
 // what the ledger then holds.
 func (t *term) propose(cmds []ledger.Command) {
 	if _, _, err := t.cfg.Ledger.Propose(t.ctx, cmds); err != nil {
-		t.box.put(termOver{"a proposal failed: " + err.Error()})
+		t.box.Put(termOver{"a proposal failed: " + err.Error()})
 		return
 	}
-	t.box.put(ProposalDone{})
+	t.box.Put(ProposalDone{})
 }
 
 // drop lets a stream end after what was queued for it.
@@ -180,32 +183,6 @@ func (t *term) closeAll() {
 		l.abort()
 		t.drop(conn)
 	}
-}
-
-// eventBox takes events without ever making the sender wait. It is bounded by what fills it:
-// entries of a ledger that this peer itself writes, a verdict per peer, an answer per question.
-type eventBox struct {
-	mu   sync.Mutex
-	evs  []Event
-	bell chan struct{}
-}
-
-func (b *eventBox) put(ev Event) {
-	b.mu.Lock()
-	b.evs = append(b.evs, ev)
-	b.mu.Unlock()
-	select {
-	case b.bell <- struct{}{}:
-	default:
-	}
-}
-
-func (b *eventBox) drain() []Event {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	evs := b.evs
-	b.evs = nil
-	return evs
 }
 
 // link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -23,8 +24,8 @@ type Loop struct {
 	open    journal.Opener
 
 	events    chan Event // from the session client
-	reports   inbox[taskstate.RunReport]
-	staged    inbox[StageReport]
+	reports   *mailbox.Box[taskstate.RunReport]
+	staged    *mailbox.Box[StageReport]
 	results   chan Event // from the writer and the publisher
 	saves     chan *journal.Txn
 	publishes chan [][]byte
@@ -98,7 +99,7 @@ func newLoopOn(cfg Config, head journal.Head, open journal.Opener) *Loop {
 		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: wake.New(), offers: make(chan session.Offer, 1), refrained: wake.New(),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
-		reports: inbox[taskstate.RunReport]{wake: wake.New()}, staged: inbox[StageReport]{wake: wake.New()},
+		reports: mailbox.New[taskstate.RunReport](), staged: mailbox.New[StageReport](),
 	}
 	w.begin(head, cfg.Offer)
 	return w
@@ -185,10 +186,10 @@ func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
 
 // Report is the sink for the runner. It never blocks and may be called from anywhere, also from
 // within Runner.Start. What it keeps is bounded by the tasks that were started.
-func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
+func (w *Loop) Report(r taskstate.RunReport) { w.reports.Put(r) }
 
 // Staged is the sink for the Stager. It never blocks and may be called from anywhere.
-func (w *Loop) Staged(r StageReport) { w.staged.put(r) }
+func (w *Loop) Staged(r StageReport) { w.staged.Put(r) }
 
 // News says that the answer of Coordinator may have changed: a backoff is cut short, a session with
 // an older one is ended. Never blocks.
@@ -254,28 +255,6 @@ func (w *Loop) closeOnce(c chan struct{}) {
 	default:
 		close(c)
 	}
-}
-
-// inbox gathers reports until the owner has time for them.
-type inbox[T any] struct {
-	mu   sync.Mutex
-	got  []T
-	wake wake.Signal
-}
-
-func (m *inbox[T]) put(r T) {
-	m.mu.Lock()
-	m.got = append(m.got, r)
-	m.mu.Unlock()
-	m.wake.Set()
-}
-
-func (m *inbox[T]) all() []T {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	got := m.got
-	m.got = nil
-	return got
 }
 
 // replace puts a value into a channel of one, in place of one that is there.

@@ -38,10 +38,10 @@ func (w *Loop) own(ctx context.Context) error {
 			w.streamChanged(e)
 		case ev := <-w.events:
 			w.step(ev)
-		case <-w.reports.wake:
-			w.step(Ran{w.reports.all()})
-		case <-w.staged.wake:
-			w.step(Staged{w.staged.all()})
+		case <-w.reports.News():
+			w.step(Ran{w.reports.Take()})
+		case <-w.staged.News():
+			w.step(Staged{w.staged.Take()})
 		case ev := <-w.results:
 			w.step(ev)
 		case o := <-w.offers:
