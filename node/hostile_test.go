@@ -182,7 +182,7 @@ func TestForgedStatusesChangeNothingAndDoNotTravelOn(t *testing.T) {
 	p := newPuppet(t)
 	one.admit(p, admission.AllRoles()...)
 	eventually(t, "two admits the puppet, too", func() (bool, string) { return all[1].roster.Admitted(p.Self()), "" })
-	topic, err := p.Topic(statusTopic, func(string, []byte) p2p.Verdict { return p2p.Ignore })
+	topic, err := p.Topic(statusTopic, func(string, []byte) p2p.Acceptance { return p2p.Ignore })
 	if err != nil {
 		t.Fatal(err)
 	}

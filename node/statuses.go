@@ -251,7 +251,7 @@ func (s *statuses) moved() {
 }
 
 // fromTopic is what the topic asks about every message: only news travels on.
-func (s *statuses) fromTopic(_ string, raw []byte) p2p.Verdict {
+func (s *statuses) fromTopic(_ string, raw []byte) p2p.Acceptance {
 	env, err := digest.Decode(raw)
 	if err != nil {
 		return p2p.Reject

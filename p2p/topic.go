@@ -17,14 +17,14 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// Verdict is what the receiver of a message says about it.
-type Verdict int
+// Acceptance is what the receiver of a message says about it.
+type Acceptance int
 
 // The verdicts. Only accepted messages travel on to other neighbours.
 const (
-	Accept Verdict = iota
-	Ignore         // not news, or not for now
-	Reject         // wrong: the neighbour should not have passed it on
+	Accept Acceptance = iota
+	Ignore            // not news, or not for now
+	Reject            // wrong: the neighbour should not have passed it on
 )
 
 // MaxMessage caps what a topic carries, in bytes; it leaves room for pubsub's own framing within 1
@@ -84,11 +84,11 @@ func (t *topics) lookAgain(p peer.ID) {
 // minute), with the neighbour it came from. It runs on pubsub's validation workers, several at a
 // time, and what it takes is time the next message waits; data must not be changed. A name can be
 // joined once at a time.
-func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
+func (h *Host) Topic(name string, deliver func(from string, data []byte) Acceptance) (*Topic, error) {
 	return h.topics.join(name, deliver)
 }
 
-func (t *topics) join(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
+func (t *topics) join(name string, deliver func(from string, data []byte) Acceptance) (*Topic, error) {
 	ps, err := t.start()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type inbox struct {
 	many int
 }
 
-func (b *inbox) deliver(from string, data []byte) p2p.Verdict {
+func (b *inbox) deliver(from string, data []byte) p2p.Acceptance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.got == nil {
@@ -108,7 +108,7 @@ func TestAnAcceptedMessageTravelsOnAndOthersDoNot(t *testing.T) {
 	a, b, c := start(t, everybody()), start(t, everybody()), start(t, everybody())
 	ta, _ := join(t, a)
 	seen := make(chan string, 100)
-	if _, err := b.Topic("news", func(_ string, data []byte) p2p.Verdict {
+	if _, err := b.Topic("news", func(_ string, data []byte) p2p.Acceptance {
 		select {
 		case seen <- string(data):
 		default:

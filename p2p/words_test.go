@@ -87,7 +87,7 @@ func TestATopicAtWorkWarnsOfNothing(t *testing.T) {
 	}
 	a, b := start(t, everybody(), logged), start(t, everybody(), logged)
 	var box inbox
-	from, err := a.Topic("news", func(string, []byte) p2p.Verdict { return p2p.Accept })
+	from, err := a.Topic("news", func(string, []byte) p2p.Acceptance { return p2p.Accept })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,8 +43,8 @@ type History struct {
 	Recent   Stamps `cbor:"3,keyasint,omitempty" json:"recent,omitempty"`   // when the last restarts were granted: at most Attempts of a policy with a window
 }
 
-// Verdict is what a policy says about a slot whose attempt ended.
-type Verdict struct {
+// RestartDecision is what a policy says about a slot whose attempt ended.
+type RestartDecision struct {
 	Again     bool    // the slot gets another attempt …
 	NotBefore int64   // … which starts no earlier than this (milliseconds since 1970)
 	Spent     bool    // it would have, but its attempts are used up
@@ -60,9 +60,9 @@ type Verdict struct {
 // The delay is the policy's; from the second quick end in a row on it doubles with each, up to
 // MaxBackoff. Success counts too: a command that ends at once whenever it is started must not keep
 // a cluster busy.
-func (r *Restart) Next(h History, end State, ran, now int64) Verdict {
+func (r *Restart) Next(h History, end State, ran, now int64) RestartDecision {
 	if !r.after(end) {
-		return Verdict{History: h}
+		return RestartDecision{History: h}
 	}
 	now = min(max(now, 0), maxStamp)
 	var recent []int64
@@ -70,7 +70,7 @@ func (r *Restart) Next(h History, end State, ran, now int64) Verdict {
 		recent = h.Recent.within(now, r.Window)
 	}
 	if r.spent(h, recent) {
-		return Verdict{Spent: true, History: h}
+		return RestartDecision{Spent: true, History: h}
 	}
 	if ran >= QuickEnd.Milliseconds() {
 		h.Quick = 0
@@ -86,7 +86,7 @@ func (r *Restart) Next(h History, end State, ran, now int64) Verdict {
 	if r.Attempts > 0 && r.Window > 0 {
 		h.Recent = stampsOf(append(recent, now))
 	}
-	return Verdict{Again: true, NotBefore: now + wait, History: h}
+	return RestartDecision{Again: true, NotBefore: now + wait, History: h}
 }
 
 // after tells whether the policy answers this end with another attempt, attempts permitting.

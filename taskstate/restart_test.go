@@ -82,7 +82,7 @@ func TestWhichEndsAreAnswered(t *testing.T) {
 		}
 	}
 	var none *taskstate.Restart
-	if v := none.Next(taskstate.History{}, taskstate.Failed, 0, start); v != (taskstate.Verdict{}) {
+	if v := none.Next(taskstate.History{}, taskstate.Failed, 0, start); v != (taskstate.RestartDecision{}) {
 		t.Errorf("no policy: %+v", v)
 	}
 }

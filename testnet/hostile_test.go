@@ -267,7 +267,7 @@ func TestAMemberThatFloodsAllWithSignedStatusesCostsLittleMemory(t *testing.T) {
 	long.Test(t)
 	net := start(t, 3)
 	h := among(t, net)
-	topic, err := h.Topic("/covey/status/1", func(string, []byte) p2p.Verdict { return p2p.Ignore })
+	topic, err := h.Topic("/covey/status/1", func(string, []byte) p2p.Acceptance { return p2p.Ignore })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // auditAnswer is what `peer audit -o json` prints.
 type auditAnswer struct {
 	Audit   []audit.Record `json:"audit"`
-	Verdict audit.Verdict  `json:"verdict"`
+	Verdict audit.Findings `json:"verdict"`
 	AsOf    time.Time      `json:"as_of"`
 }
 
@@ -91,7 +91,7 @@ func noAudit(data string) error {
 }
 
 // verified says what checking the log showed.
-func (c *cli) verified(v audit.Verdict) error {
+func (c *cli) verified(v audit.Findings) error {
 	if v.Broken != "" {
 		return api.Errorf(api.Failed, "the audit log is not whole: %s", v.Broken)
 	}

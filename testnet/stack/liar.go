@@ -134,7 +134,7 @@ func (l *liar) book(path string) (ids []string) {
 
 // lie goes round until ctx ends.
 func (l *liar) lie(ctx context.Context, others []string) {
-	topic, err := l.host.Topic("/covey/status/1", func(string, []byte) p2p.Verdict { return p2p.Ignore })
+	topic, err := l.host.Topic("/covey/status/1", func(string, []byte) p2p.Acceptance { return p2p.Ignore })
 	if err != nil {
 		return
 	}

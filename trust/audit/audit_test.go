@@ -44,7 +44,7 @@ func begin(t *testing.T, path string, maxSize int64) *life {
 }
 
 // rows are the details of all that is kept.
-func rows(t *testing.T, path string) (all []string, v Verdict) {
+func rows(t *testing.T, path string) (all []string, v Findings) {
 	t.Helper()
 	v, err := Read(path, func(r Record) error {
 		all = append(all, r.Detail)

@@ -8,7 +8,7 @@
 // A log is JSON lines. Each has a number, one more than the line before, and the SHA-256 of that
 // line, so that a line that was changed, removed or put in between shows. The end of the log has
 // nothing that follows it: that it was cut off, or that all was written anew by who may write the
-// file, shows only against a number and a hash that were noted elsewhere (Verdict.Last).
+// file, shows only against a number and a hash that were noted elsewhere (Findings.Last).
 //
 // # Bounds
 //

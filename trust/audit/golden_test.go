@@ -38,7 +38,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(whole)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var v Verdict
+		var v Findings
 		n := 0
 		err := v.read(bytes.NewReader(text), "f", true, func(Record) error { n++; return nil })
 		if err == nil && n != v.Records {

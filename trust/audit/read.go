@@ -14,8 +14,8 @@ import (
 // maxLine is how long a line may be, in bytes.
 const maxLine = 64 << 10
 
-// Verdict is what reading a log showed.
-type Verdict struct {
+// Findings is what reading a log showed.
+type Findings struct {
 	Records int    `json:"records"`
 	First   uint64 `json:"first"`            // number of the oldest that is kept
 	Last    uint64 `json:"last"`             // of the newest
@@ -25,7 +25,7 @@ type Verdict struct {
 
 // Read calls each with every record, oldest first, until it fails. A log that nobody has begun has
 // none. What is not whole is in the verdict, and read all the same.
-func Read(path string, each func(Record) error) (v Verdict, err error) {
+func Read(path string, each func(Record) error) (v Findings, err error) {
 	for i := Keep; i >= 0; i-- {
 		name := path
 		if i > 0 {
@@ -49,7 +49,7 @@ func Read(path string, each func(Record) error) (v Verdict, err error) {
 	return v, nil
 }
 
-func (v *Verdict) read(f io.Reader, name string, newest bool, each func(Record) error) error {
+func (v *Findings) read(f io.Reader, name string, newest bool, each func(Record) error) error {
 	in := bufio.NewReaderSize(f, maxLine)
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
@@ -88,7 +88,7 @@ func (v *Verdict) read(f io.Reader, name string, newest bool, each func(Record) 
 }
 
 // broke notes the first place.
-func (v *Verdict) broke(format string, args ...any) {
+func (v *Findings) broke(format string, args ...any) {
 	if v.Broken == "" {
 		v.Broken = fmt.Sprintf(format, args...)
 	}
