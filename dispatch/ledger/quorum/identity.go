@@ -100,8 +100,9 @@ func (t *identity) losses(voters []Voter) (out []Loss) {
 
 // redraw gives the next seat an incarnation of its own. The caller holds life, and saves the memo.
 func (t *identity) redraw() {
+	inc := t.cfg.Draw() // whoever draws may ask for the seat meanwhile
 	t.mu.Lock()
-	t.inc = t.cfg.Draw()
+	t.inc = inc
 	t.mu.Unlock()
 	t.wakes.reseated.fire()
 }
