@@ -158,10 +158,26 @@ func Decide(p Policy, c Claim, has Load) (taskstate.Confinement, Reason) {
 	if text := r.uncounted(at, &held, &p); text != "" {
 		return none, Reason{Rule: at + 1, Text: text}
 	}
+	if text := r.Limits.unnamed(c); text != "" {
+		return none, Reason{Rule: at + 1, Text: r.called(at) + " " + text}
+	}
 	if text, full := r.Limits.refuse(c.Resources, has); text != "" {
 		return none, Reason{Rule: at + 1, Text: r.called(at) + " " + text, Full: full}
 	}
 	return held, Reason{Rule: at + 1}
+}
+
+// unnamed says that a limit is of what a job does not say it needs: it would count as nothing,
+// however much it takes.
+func (l *Limits) unnamed(c Claim) string {
+	switch {
+	case c.Run != nil && c.Run.Noop != nil: // it takes nothing
+	case l.Memory > 0 && c.Resources.Memory == 0:
+		return "limits memory, and its job does not say how much it needs: add `memory:` to its `resources:`, or --memory SIZE"
+	case l.MilliCPU > 0 && c.Resources.MilliCPU == 0:
+		return "limits cpus, and its job does not say how many it needs: add `cpus:` to its `resources:`, or --cpus N"
+	}
+	return ""
 }
 
 // uncounted says that processes are limited of a task that runs as root: the system does not count

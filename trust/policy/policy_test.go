@@ -99,7 +99,9 @@ rules:
   net: none
 `)
 	p = p.Here([]string{taskstate.RequireNet})
-	held, why := Decide(p, claim(marie, process("/usr/bin/ffmpeg", "-i", "x"), admission.Submit), Load{})
+	encode := claim(marie, process("/usr/bin/ffmpeg", "-i", "x"), admission.Submit)
+	encode.Resources.MilliCPU = 1000 // as jobs have it that do not say otherwise
+	held, why := Decide(p, encode, Load{})
 	if why.No() || held.MaxTime != 7_200_000 || held.Net != taskstate.NetAny {
 		t.Errorf("%+v %+v", held, why)
 	}
@@ -293,7 +295,13 @@ func TestLimitsOfProcessesAreWhatATaskIsHeldToWhereTheyCanBe(t *testing.T) {
 func TestLimitsHoldForAllTasksOfAKey(t *testing.T) {
 	p := read(t, "rules:\n- {from: [key:"+marie+"], run: any, limits: {cpus: 2, memory: 1GiB, tasks: 3}}\n")
 	ask := claim(marie, process("true"))
-	ask.Resources = taskstate.Resources{MilliCPU: 1000}
+	for says, has := range map[string]taskstate.Resources{"--memory": {MilliCPU: 1000}, "--cpus": {Memory: 1 << 20}} {
+		ask.Resources = has
+		if _, why := Decide(p, ask, Load{}); !why.No() || why.Full || !strings.Contains(why.Text, says) {
+			t.Errorf("a job that does not say what it needs of what is limited: %+v, want it to name %s", why, says)
+		}
+	}
+	ask.Resources = taskstate.Resources{MilliCPU: 1000, Memory: 1 << 20}
 	if _, why := Decide(p, ask, Load{Tasks: 1, Resources: taskstate.Resources{MilliCPU: 1000}}); why.No() {
 		t.Errorf("%+v", why)
 	}
