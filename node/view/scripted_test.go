@@ -28,7 +28,7 @@ import (
 // follows entry by entry.
 type scripted struct {
 	*View
-	t      *testing.T
+	t      testing.TB
 	self   taskstate.PeerID
 	memory *memledger.Ledger
 	table  *taskstate.Table
@@ -36,7 +36,7 @@ type scripted struct {
 	made   int
 }
 
-func newScripted(t *testing.T) *scripted {
+func newScripted(t testing.TB) *scripted {
 	t.Helper()
 	roster, err := admission.OpenRoster(filepath.Join(t.TempDir(), "roster"), p2p.Verify)
 	if err != nil {
