@@ -116,8 +116,8 @@ func TestACallCountsOnce(t *testing.T) {
 	}
 }
 
-// A clock that is behind is made good by the ledger, which tells the time; one that is a day ahead by
-// the coordinator's, and what is more is for a person.
+// A clock that is behind is made good by the ledger, which tells the time; one that is a day ahead
+// by the coordinator's, and what is more is for a person.
 func TestAPeerWhoseClockIsWrongCanAskUnlessItIsMoreThanADayAhead(t *testing.T) {
 	t.Parallel()
 	one := alive(t, Config{Name: "one"})

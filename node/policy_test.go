@@ -85,8 +85,8 @@ func TestEachMachineRunsWhatItsOwnPolicyAllows(t *testing.T) {
 	}
 }
 
-// A role that is taken away, or a key that is revoked, stops what runs by it, where the policy does not
-// say that it may finish.
+// A role that is taken away, or a key that is revoked, stops what runs by it, where the policy does
+// not say that it may finish.
 func TestWhatRunsByARoleThatIsTakenAwayIsStopped(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")

@@ -26,8 +26,8 @@ import (
 	"github.com/coveyproject/covey/testnet"
 )
 
-// Rounds of damaged disks with real processes, real files and SIGKILL. 200 of them are what a change
-// to ledger, journal or identity on disk is held against:
+// Rounds of damaged disks with real processes, real files and SIGKILL. 200 of them are what a
+// change to ledger, journal or identity on disk is held against:
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (

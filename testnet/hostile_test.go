@@ -122,7 +122,8 @@ func word(kind byte, body any) []byte {
 }
 
 // steady does attack again and again while jobs run, and holds what the peers grow by against
-// mostGrowth, and what they keep of it against lastingGrowth. It is the median of what `peer run -- true` took.
+// mostGrowth, and what they keep of it against lastingGrowth. It is the median of what `peer run --
+// true` took.
 func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Duration {
 	h.t.Helper()
 	var took []time.Duration

@@ -16,7 +16,8 @@ import (
 	"github.com/coveyproject/covey/node/api"
 )
 
-// elsewhere is a page of another port that tries what pages can; window.tried has what became of it.
+// elsewhere is a page of another port that tries what pages can; window.tried has what became of
+// it.
 const elsewhere = `<!doctype html><title>elsewhere</title><body><script>
 const door = %q, id = %q, token = %q, tried = window.tried = {};
 const ask = (what, path, how) => fetch(door + path, how).then((r) => r.text()).then((t) => { tried[what] = "read " + t.length + " bytes"; }, () => { tried[what] = "refused"; });

@@ -224,8 +224,8 @@ const (
 	mostApart = 0.15 // of fields in which there is anything: DejaVu Serif in place of Sans makes 0.06, a part that has moved at least 0.25
 )
 
-// Colours are kept as the mean of each field, in a picture of its own: greys tell neither green from
-// red nor from blue.
+// Colours are kept as the mean of each field, in a picture of its own: greys tell neither green
+// from red nor from blue.
 const (
 	tintApart = 26  // of 255, between two of a field's red, green and blue
 	mostFaded = 0.3 // of the fields of one colour: DejaVu Serif in place of Sans makes 0, failed drawn as if it ran 1

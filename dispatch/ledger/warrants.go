@@ -212,9 +212,9 @@ func (w *Warrants) Outdated(t taskstate.TaskID, job *taskstate.Job) error {
 // ErrNotGiven is of a task that the ledger has given to nobody, or to another peer.
 var ErrNotGiven = errors.New("the ledger does not say so")
 
-// Given tells why a task is not believed to be a peer's, in one of its lives. The first attempt of a
-// slot that its submitter signed is, unless the ledger says otherwise: it costs no waiting for this
-// copy of it. That a slot is begun again, that a schedule starts something, that a service has
+// Given tells why a task is not believed to be a peer's, in one of its lives. The first attempt of
+// a slot that its submitter signed is, unless the ledger says otherwise: it costs no waiting for
+// this copy of it. That a slot is begun again, that a schedule starts something, that a service has
 // another slot, or that a job was taken at all only the ledger tells.
 func (w *Warrants) Given(t taskstate.TaskID, job *taskstate.Job, peer taskstate.PeerID, life taskstate.Incarnation) error {
 	who, at, _, standing := w.book.assigned(t)

@@ -85,8 +85,8 @@ type Failure struct {
 	Peers    []PeerCount `json:"peers"`             // where they were, most first
 }
 
-// Example is one task of a group. Last is the line it printed last, in the first 12 groups and if it
-// could be had in time: at most 100 characters, control characters spelled out.
+// Example is one task of a group. Last is the line it printed last, in the first 12 groups and if
+// it could be had in time: at most 100 characters, control characters spelled out.
 type Example struct {
 	Task     string `json:"task"`
 	Peer     string `json:"peer"`

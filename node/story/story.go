@@ -6,11 +6,11 @@
 //	s.Add(entry, events…)        // never waits; of entries of the ledger that were told before: nothing
 //	s.Since(time)                // the oldest first
 //
-// Of events that are alike and follow closely, one is kept that says how many they were; on the disk
-// they are single lines until the file is written anew. At most 4,096 events are kept, none older than 30 days, in one file of JSON lines that never has
-// more than 1 MiB. It is written without fsync: a crash of the machine may cost the newest events.
-// Lines that cannot be read are skipped. A disk that takes nothing costs what is not written there,
-// and nothing waits for it.
+// Of events that are alike and follow closely, one is kept that says how many they were; on the
+// disk they are single lines until the file is written anew. At most 4,096 events are kept, none
+// older than 30 days, in one file of JSON lines that never has more than 1 MiB. It is written
+// without fsync: a crash of the machine may cost the newest events. Lines that cannot be read are
+// skipped. A disk that takes nothing costs what is not written there, and nothing waits for it.
 package story
 
 import (
@@ -52,8 +52,8 @@ type Event struct {
 	Job   string `json:"job,omitempty"`
 	Text  string `json:"text"` // the whole line for a person
 
-	// Of several in a row that are alike – they agree in Kind, State, Job, Of and Like – one is kept,
-	// with how many there were of what, as "1 task" in Text of the first.
+	// Of several in a row that are alike – they agree in Kind, State, Job, Of and Like – one is
+	// kept, with how many there were of what, as "1 task" in Text of the first.
 	Count int    `json:"count,omitempty"` // 0: it stands alone
 	Of    string `json:"of,omitempty"`
 	Like  string `json:"like,omitempty"`

@@ -203,8 +203,8 @@ func (l *lasts) put(task string, x lastLine) {
 	l.of[task] = x
 }
 
-// lastLines fills in what the examples of each group printed last, of the first groups and as far as
-// it can be had in time: of each group one, then the others.
+// lastLines fills in what the examples of each group printed last, of the first groups and as far
+// as it can be had in time: of each group one, then the others.
 func (x *Shapes) lastLines(ctx context.Context, groups []api.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, lastWait)
 	defer cancel()

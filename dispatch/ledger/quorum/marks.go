@@ -177,9 +177,9 @@ func (m *seenMarks) attest(last mark.Mark) {
 	m.dirty = m.book.Add(signed) || m.dirty
 }
 
-// covers tells whether a copy has all that a voter had decided when it acknowledged what it is known
-// to have acknowledged; false where nothing is known of it. A voter that acknowledged as much in the
-// same term, or a later one, has it.
+// covers tells whether a copy has all that a voter had decided when it acknowledged what it is
+// known to have acknowledged; false where nothing is known of it. A voter that acknowledged as much
+// in the same term, or a later one, has it.
 func (m *seenMarks) covers(c Copy, l Loss) bool {
 	lost := m.acknowledged(mark.Mark{Server: l.Server, Generation: l.Generation})
 	if l.Generation != c.Generation || lost.Index == 0 || lost.Index < l.Held {

@@ -100,7 +100,8 @@ func (n *Node) Losses() []Loss { return n.marks.fill(n.identity.losses(n.dir.lis
 // if nothing is.
 func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generation) }
 
-// Covers tells whether a copy has all that a voter which lost its log is known to have acknowledged.
+// Covers tells whether a copy has all that a voter which lost its log is known to have
+// acknowledged.
 func (n *Node) Covers(c Copy, l Loss) bool { return n.marks.covers(c, l) }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the

@@ -369,8 +369,8 @@ func (t *seating) unsound(s *seat, why error) {
 	t.wakes.unsound.Set()
 }
 
-// heldOnce is how far the log of this peer's seat had acknowledged, whatever is left of it: the mark
-// beside the folder says so, and what others saw. Nothing, if none of them does.
+// heldOnce is how far the log of this peer's seat had acknowledged, whatever is left of it: the
+// mark beside the folder says so, and what others saw. Nothing, if none of them does.
 func (t *seating) heldOnce(generation uint64) mark.Mark {
 	self := mark.Mark{Server: t.identity.server().server(), Generation: generation}
 	held := t.marks.acknowledged(self)
