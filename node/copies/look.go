@@ -81,7 +81,7 @@ func (c *Copies) judge(peer string, answers []starts.Answer, first []int) {
 	c.mu.Unlock()
 	switch {
 	case double && !was:
-		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET`", c.cfg.Name(peer))
+		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET` there", c.cfg.Name(peer))
 		c.cfg.Say.Set(peer, api.TroubleCopied, text)
 		c.cfg.Log.Error(text, "peer", peer)
 	case !double && was:

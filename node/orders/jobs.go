@@ -114,8 +114,12 @@ func (o *Orders) Forward(ctx context.Context) error {
 				break
 			}
 			if err != nil {
-				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
-				o.cfg.Tell(h.Job.ID, "refused", err.Error())
+				why := err.Error()
+				if by := h.Job.Order; by != nil && by.Until < o.cfg.Now() { // none is left that could be renewed
+					why = "its order ended at " + time.UnixMilli(by.Until).UTC().Format("2006-01-02 15:04 MST") + ", before a coordinator took it"
+				}
+				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "why", why)
+				o.cfg.View.Refused(&h.Job, why)
 			}
 			if _, err := o.cfg.Held.Drop(h.Job.ID, false); err != nil {
 				o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)

@@ -49,6 +49,7 @@ type View interface {
 	PeerNow(ctx context.Context, id taskstate.PeerID) (api.PeerAnswer, error)
 	Predecessors(job *taskstate.Job) []api.Predecessor
 	Reach(ctx context.Context, index uint64) error
+	Refused(job *taskstate.Job, why string)
 }
 
 // Deciders words why nobody decides.

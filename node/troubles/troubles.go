@@ -5,6 +5,7 @@ package troubles
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -78,6 +79,24 @@ func Messages(list []api.Trouble) (out []string) {
 	}
 	return out
 }
+
+// There has commands that another peer says are to be typed read as what is typed at that peer, not
+// here: readers complete them with how they ask their own.
+func There(list []api.Trouble) []api.Trouble {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Message = command.ReplaceAllStringFunc(out[i].Message, func(found string) string {
+			if strings.HasSuffix(found, "`") {
+				found += " there"
+			}
+			return found
+		})
+	}
+	return out
+}
+
+// command is one in a message, with the word after it if that says where it is typed.
+var command = regexp.MustCompile("`peer [^`]*`( there| on | at )?")
 
 // Merge is both lists, ordered by code; where both have a code, the first counts.
 func Merge(own, told []api.Trouble) []api.Trouble {

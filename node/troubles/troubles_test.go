@@ -74,3 +74,16 @@ func TestWhatDiffersIsAskedForWheneverTheOwnTroublesAreRead(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAnotherPeerSaysIsToBeTypedIsTypedThere(t *testing.T) {
+	for said, want := range map[string]string{
+		"stop it with `peer down`; then `peer up --join TICKET`.":   "stop it with `peer down` there; then `peer up --join TICKET` there.",
+		"make one (`peer ticket` at another peer), `peer up` there": "make one (`peer ticket` at another peer), `peer up` there",
+		"edit `policy.yaml`": "edit `policy.yaml`",
+	} {
+		list := []api.Trouble{{Code: "x", Message: said}}
+		if got := There(list); got[0].Message != want || list[0].Message != said {
+			t.Errorf("%q, want %q", got[0].Message, want)
+		}
+	}
+}

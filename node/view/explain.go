@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/troubles"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -314,7 +315,11 @@ func (t *explainer) tellTroubles(f *calls.ClusterView) {
 		if !has {
 			continue
 		}
-		for _, x := range p.Troubles {
+		said := calls.TroublesOf(p.Troubles)
+		if p.ID != t.view.cfg.Self {
+			said = troubles.There(said)
+		}
+		for _, x := range said {
 			t.add(t.now, api.Fact{Kind: kindPeer, Peer: p.ID, State: "trouble", Reason: x.Code, Text: t.name(p.ID) + ": " + x.Message})
 		}
 	}

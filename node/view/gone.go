@@ -1,13 +1,45 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/story"
 	"github.com/coveyproject/covey/taskstate"
 )
+
+// jobRefused is the state of a job that was held here and that no coordinator takes.
+const jobRefused = "refused"
+
+// Refused tells that a job which was held here was refused: whoever watches, and whoever asks for
+// it later.
+func (v *View) Refused(job *taskstate.Job, why string) {
+	v.Events.Tell(job.ID, jobRefused, why)
+	if v.cfg.Story == nil {
+		return
+	}
+	v.cfg.Story.Add(story.Entry{}, story.Event{
+		At: v.now(), Kind: kindJob, State: jobRefused, Job: string(job.ID),
+		Text: fmt.Sprintf("job %s, held here until there was a coordinator, was refused: %s", cmp.Or(job.Name, string(job.ID)), why),
+	})
+}
+
+// refused says what became of a job that was held here and refused; "" if nothing is known.
+func (v *View) refused(id string) string {
+	if v.cfg.Story == nil {
+		return ""
+	}
+	for _, e := range slices.Backward(v.cfg.Story.Since(time.Time{})) {
+		if e.Job == id && e.State == jobRefused {
+			return e.Text + " (at " + stamp(e.At).Format(time.DateTime+" MST") + ")"
+		}
+	}
+	return ""
+}
 
 // notHere says why there is no such job: it may have been here, and names of jobs that were are not
 // known any more.
@@ -19,7 +51,13 @@ func (v *View) notHere(id string, err error) error {
 		gone, was = s.Forgotten(taskstate.JobID(id))
 		others, _ = s.ForgottenSince(0)
 	})
+	refused := ""
+	if !was {
+		refused = v.refused(id)
+	}
 	switch {
+	case refused != "":
+		return api.Errorf(api.NotFound, "%s; submit it again", refused)
 	case !was && others == 0:
 		return err
 	case !was:

@@ -138,7 +138,11 @@ func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 			continue
 		}
 		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
-		p.Troubles = troubles.Merge(p.Troubles, calls.TroublesOf(x.Troubles))
+		said := calls.TroublesOf(x.Troubles)
+		if !p.Self {
+			said = troubles.There(said)
+		}
+		p.Troubles = troubles.Merge(p.Troubles, said)
 		p.CPUs, p.CPUsRunning = float64(x.Offer.MilliCPU)/1000, float64(x.Running.MilliCPU)/1000
 		p.CPUsQueued = float64(max(0, x.Promised.MilliCPU-x.Running.MilliCPU)) / 1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Running.Memory

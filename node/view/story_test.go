@@ -107,3 +107,21 @@ func TestAWatchersListSaysWhenThingsBecameSo(t *testing.T) {
 		t.Errorf("another one's election counts: %d", at)
 	}
 }
+
+func TestAJobThatWasHeldAndRefusedIsAnsweredForLater(t *testing.T) {
+	s := telling(t)
+	job := taskstate.Job{ID: "abcdefghij", Name: "nightly"}
+	s.Refused(&job, "its order ended at 2026-01-01 03:00 UTC, before a coordinator took it")
+	_, _, err := s.Find(t.Context(), "abcdefghij")
+	for _, want := range []string{"job nightly, held here until there was a coordinator, was refused: its order ended", "submit it again"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if got := s.texts(); len(got) != 1 {
+		t.Errorf("the story tells %q", got)
+	}
+	if _, _, err := s.Find(t.Context(), "another"); err == nil || strings.Contains(err.Error(), "refused") {
+		t.Errorf("of another: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/held"
+	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/taskstate"
+)
+
+// holding is one held job, what a coordinator says of it, and what people are told.
+type holding struct {
+	View
+	Held
+	Roster
+	jobs []held.Job
+	says error
+	told []string
+}
+
+func (h *holding) List() []held.Job { return h.jobs }
+
+func (h *holding) Drop(taskstate.JobID, bool) (bool, error) { h.jobs = nil; return true, nil }
+
+func (h *holding) Withdrawals() []held.Job { return nil }
+
+func (h *holding) Cluster() string { return "c" }
+
+func (h *holding) Get(string) (admission.Entry, bool) { return admission.Entry{}, false }
+
+func (h *holding) Refused(_ *taskstate.Job, why string) { h.told = append(h.told, why) }
+
+func (h *holding) Decide(context.Context, calls.Call) (calls.Reply, error) {
+	return calls.Reply{}, h.says
+}
+
+func TestAHeldJobThatIsRefusedIsToldToWhoSubmittedIt(t *testing.T) {
+	const now = 1_700_000_000_000
+	for what, c := range map[string]struct {
+		until int64
+		want  string
+	}{
+		"as the coordinator says it":       {now + 1, "no such thing"},
+		"an order that ended while it was": {now - 1, "before a coordinator took it"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &holding{says: errors.New("no such thing")}
+			h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: c.until}}}}
+			o := New(Config{View: h, Held: h, Roster: h, Line: h, Now: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := o.Forward(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if len(h.told) != 1 || !strings.Contains(h.told[0], c.want) || len(h.jobs) > 0 {
+				t.Errorf("%s: told %q, %d jobs are held still", what, h.told, len(h.jobs))
+			}
+		})
+	}
+}
