@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
-	"github.com/coveyproject/covey/dispatch/rollout"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -17,7 +16,7 @@ func (l *lasting) ordered() []int { return slices.Sorted(maps.Keys(l.slots)) }
 type lasting struct {
 	versions map[int]*taskstate.Job
 	from     int // version to go back to, 0 = none
-	phase    rollout.Phase
+	phase    taskstate.RolloutState
 	slots    map[int]*lastingSlot
 	top      int // the highest slot there is
 
@@ -145,7 +144,7 @@ func (l *lasting) finished(count int) bool {
 			wanted++
 		}
 	}
-	return wanted > 0 && wanted >= count && !ledger.RolloutState(l.phase).Active()
+	return wanted > 0 && wanted >= count && !l.phase.Active()
 }
 
 // derive builds the mirror from the ledger.
@@ -154,7 +153,7 @@ func (l *lasting) derive(o *ledger.Outline) {
 		return
 	}
 	maps.Copy(l.versions, o.Versions)
-	l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
+	l.from, l.phase = o.Rollout.From, o.Rollout.State
 	for _, s := range o.Slots {
 		x := l.slot(s.Slot)
 		x.attempt, x.version, x.pin, x.retired = s.Attempt, s.Version, s.Pin, s.Retired

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
-	"github.com/coveyproject/covey/dispatch/rollout"
 	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
@@ -122,8 +121,7 @@ func (m *model) asWanted(id taskstate.JobID) error {
 		return fmt.Errorf("it was cancelled and has not ended: %+v", rec.Counts())
 	}
 	ro := rec.Rollout()
-	paused := pausedPhase(rollout.Phase(ro.State))
-	if ro.State.Active() && !paused {
+	if ro.State.Moving() {
 		return fmt.Errorf("its update has come to no end: %+v", ro)
 	}
 	running := map[string]int{}
@@ -135,7 +133,7 @@ func (m *model) asWanted(id taskstate.JobID) error {
 			}
 			n++
 			running[w.id]++
-			if s := rec.Slot(t.id.Slot); !paused && s.Version != rec.Job().Version {
+			if s := rec.Slot(t.id.Slot); !ro.State.Halted() && s.Version != rec.Job().Version {
 				return fmt.Errorf("slot %d runs version %d, version %d is wanted", t.id.Slot, s.Version, rec.Job().Version)
 			}
 		}
@@ -148,7 +146,7 @@ func (m *model) asWanted(id taskstate.JobID) error {
 		}
 	}
 	if rec.Job().Type == taskstate.ServiceJob {
-		if n+spent != rec.Job().Count && !paused {
+		if n+spent != rec.Job().Count && !ro.State.Halted() {
 			return fmt.Errorf("%d replicas run and %d have ended for good, %d are wanted", n, spent, rec.Job().Count)
 		}
 		return nil
@@ -159,7 +157,7 @@ func (m *model) asWanted(id taskstate.JobID) error {
 		if j != nil && j.allows(m.core.peers.of(w.id)) {
 			want = 1
 		}
-		if running[w.id] != want && !paused {
+		if running[w.id] != want && !ro.State.Halted() {
 			return fmt.Errorf("%d run on %s, want %d", running[w.id], w.id, want)
 		}
 	}

@@ -55,21 +55,19 @@ func (u *upkeep) stepLasting(j *jobState) {
 	}
 	if !unsure {
 		u.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
-		if !in.Phase.Active() && !pausedPhase(in.Phase) {
+		if !in.Phase.Active() {
 			u.catchUp(j, in)
 		}
 	}
 	if u.moveAway(j); j.lasting.proposed == 0 {
 		u.balance(j, in)
 	}
-	if out.Phase != rollout.None {
+	if out.Phase != taskstate.RolloutNone {
 		u.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
-			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version, Failed: out.Failed,
+			Job: j.id, State: out.Phase, Message: out.Message, Version: j.job.Version, Failed: out.Failed,
 		}})
 	}
 }
-
-func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
 
 // watchRunning notes since when tasks are seen to run.
 func (u *upkeep) watchRunning(j *jobState) {
@@ -127,7 +125,7 @@ func (u *upkeep) rolloutOf(j *jobState) rollout.Input {
 // is paused, what is added is of the version before: nobody knows the new one to be good.
 func (u *upkeep) change(j *jobState, ch replicas.Change) {
 	version := j.job.Version
-	if l := j.lasting; l.phase == rollout.Paused && l.versions[l.from] != nil {
+	if l := j.lasting; l.phase == taskstate.RolloutPaused && l.versions[l.from] != nil {
 		version = l.from
 	}
 	u.renew(j, ch.Renew, version, taskstate.ReasonScaled)
@@ -215,7 +213,7 @@ func (u *upkeep) unsure(j *jobState) bool {
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it
 // has.
 func (u *upkeep) surge(in rollout.Input, out rollout.Output) int {
-	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
+	if !in.Phase.Halted() || in.Update.Order != taskstate.StartFirst {
 		return out.Surge
 	}
 	extra := 0

@@ -25,7 +25,7 @@ func TestAfterAnElectionTasksThatMayRunAreNotTakenForDown(t *testing.T) {
 			t.Errorf("slot %d, which may run on a peer that is not back yet, counts as down", s.N)
 		}
 	}
-	in.Phase, in.Target, in.Update = rollout.Updating, 2, taskstate.DefaultUpdate()
+	in.Phase, in.Target, in.Update = taskstate.RolloutUpdating, 2, taskstate.DefaultUpdate()
 	in.Slots[2].Running = false
 	if out := rollout.Step(in); len(out.Renew) != 1 || out.Renew[0] != 3 {
 		t.Errorf("%v are renewed, want slot 3, which is down", out.Renew)

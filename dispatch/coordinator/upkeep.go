@@ -95,11 +95,11 @@ func about(cmd *ledger.Command) (id taskstate.JobID, seen *uint64) {
 func (u *upkeep) adopt(j *jobState, o *ledger.Outline, cmd *ledger.Command) {
 	l, other := j.lasting, o.Job != j.job
 	if l != nil {
-		l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
+		l.from, l.phase = o.Rollout.From, o.Rollout.State
 	}
 	if other {
 		u.respec(j, o)
-	} else if cmd.Rollout != nil && l.phase.Active() {
+	} else if cmd.Rollout != nil && l.phase.Moving() {
 		for _, s := range l.slots {
 			s.failed = 0 // from here on it counts anew
 		}
@@ -253,7 +253,7 @@ func (u *upkeep) balance(j *jobState, in rollout.Input) {
 	if l.moving == 0 {
 		return
 	}
-	if in.Phase.Active() {
+	if in.Phase.Moving() {
 		l.moving = 0 // the update gives every task its place
 		return
 	}

@@ -88,7 +88,7 @@ func (j *JobRecord) wants(same []int) Result {
 }
 
 // forward tells whether a version is being rolled out that nobody knows to be good.
-func (s RolloutState) forward() bool { return s == Updating || s == Paused }
+func forward(s RolloutState) bool { return s == Updating || s == Paused }
 
 // adopt makes a spec the wanted one.
 func (j *JobRecord) adopt(spec *taskstate.Job) {
@@ -127,7 +127,7 @@ func (t *slotTable) relabel(versions []int, to int) {
 // goodBefore is the version to roll back to if one after version now turns out to be bad: now,
 // unless that never got so far; then it is the one before it.
 func (l *long) goodBefore(now int) int {
-	if l.rollout.State.forward() && l.previous != 0 {
+	if forward(l.rollout.State) && l.previous != 0 {
 		return l.previous
 	}
 	return now

@@ -343,25 +343,19 @@ type Grow struct {
 	Seen    uint64             `cbor:"6,keyasint,omitempty"` // see above
 }
 
-// RolloutState says how far the tasks of a lasting job follow its version.
-type RolloutState string
+// RolloutState is how far an update has come.
+type RolloutState = taskstate.RolloutState
 
 // The states of a rollout.
 const (
-	NoRollout      RolloutState = "" // never updated
-	Updating       RolloutState = "updating"
-	Paused         RolloutState = "paused"
-	Completed      RolloutState = "completed"
-	RollingBack    RolloutState = "rolling-back"
-	RolledBack     RolloutState = "rolled-back"
-	RollbackPaused RolloutState = "rollback-paused"
+	NoRollout      = taskstate.RolloutNone
+	Updating       = taskstate.RolloutUpdating
+	Paused         = taskstate.RolloutPaused
+	Completed      = taskstate.RolloutCompleted
+	RollingBack    = taskstate.RolloutRollingBack
+	RolledBack     = taskstate.RolloutRolledBack
+	RollbackPaused = taskstate.RolloutRollbackPaused
 )
-
-// Active tells whether slots of other versions are still to be renewed, now or once somebody says
-// go on.
-func (s RolloutState) Active() bool {
-	return s == Updating || s == Paused || s == RollingBack || s == RollbackPaused
-}
 
 // Rollout moves the rollout of a lasting job on: the coordinator's progress, or a person's word.
 // Paused pauses whatever is going on, Updating continues what is paused, RollingBack begins a

@@ -8,24 +8,6 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// Phase is how far an update has come: a decision, kept in the ledger.
-type Phase string
-
-// The phases. Updating and RollingBack go on by themselves; the others wait for a person or for the
-// next update.
-const (
-	None           Phase = ""
-	Updating       Phase = "updating"
-	Paused         Phase = "paused"
-	Completed      Phase = "completed"
-	RollingBack    Phase = "rolling-back"
-	RolledBack     Phase = "rolled-back"
-	RollbackPaused Phase = "rollback-paused"
-)
-
-// Active tells whether slots are being changed.
-func (p Phase) Active() bool { return p == Updating || p == RollingBack }
-
 // Slot is a slot that is wanted, as it is now.
 type Slot struct {
 	N       int
@@ -47,7 +29,7 @@ type Slot struct {
 // Input is all a step depends on. Times are milliseconds of one clock.
 type Input struct {
 	Update taskstate.Update // complete with defaults
-	Phase  Phase
+	Phase  taskstate.RolloutState
 	Target int    // version to reach
 	Slots  []Slot // those wanted, the surge included
 	Now    int64
@@ -55,18 +37,18 @@ type Input struct {
 
 // Output is what is to be done.
 type Output struct {
-	Renew   []int  // slots that get Target now
-	Surge   int    // how many slots above the number wanted there should be
-	Fresh   []int  // slots above that number that are not through with the update: who gives slots up begins with them
-	Phase   Phase  // the phase to record, None to leave it
-	Message string // why, for people
-	Failed  int    // of an update that is complete: on how many slots it failed
-	Wake    int64  // ask again no later than this; 0: when something changes
+	Renew   []int                  // slots that get Target now
+	Surge   int                    // how many slots above the number wanted there should be
+	Fresh   []int                  // slots above that number that are not through with the update: who gives slots up begins with them
+	Phase   taskstate.RolloutState // the one to record, RolloutNone to leave it
+	Message string                 // why, for people
+	Failed  int                    // of an update that is complete: on how many slots it failed
+	Wake    int64                  // ask again no later than this; 0: when something changes
 }
 
 // Step decides what an update does next.
 func Step(in Input) Output {
-	if !in.Phase.Active() {
+	if !in.Phase.Moving() {
 		return Output{}
 	}
 	v := survey(in)
@@ -79,10 +61,10 @@ func Step(in Input) Output {
 		// It is complete before its surge goes. Those that go then need not be the surge – one that
 		// has failed for good goes first – and an update that went on would watch what stays, want
 		// its surge back for that, and so on for ever.
-		out.Phase, out.Surge, out.Failed = Completed, v.surge, min(v.failed, v.wanted)
+		out.Phase, out.Surge, out.Failed = taskstate.RolloutCompleted, v.surge, min(v.failed, v.wanted)
 		out.Message = v.done(in, out.Failed)
-		if in.Phase == RollingBack {
-			out.Phase = RolledBack
+		if in.Phase == taskstate.RolloutRollingBack {
+			out.Phase = taskstate.RolloutRolledBack
 		}
 	default:
 		out.Renew = append(v.next(in), v.stale...)
@@ -205,13 +187,13 @@ func (v view) next(in Input) []int {
 		room = min(room, v.stable)
 	}
 	room = min(room-v.flux, len(v.old))
-	if in.Phase == RollingBack {
+	if in.Phase == taskstate.RolloutRollingBack {
 		room = max(room, min(v.broken, v.atOnce(in)-v.moving))
 	}
 	if room <= 0 {
 		return nil
 	}
-	back := in.Phase == RollingBack
+	back := in.Phase == taskstate.RolloutRollingBack
 	slices.SortFunc(v.old, func(a, b Slot) int {
 		return cmp.Or(cmp.Compare(a.cost(back), b.cost(back)), cmp.Compare(a.N, b.N))
 	})
@@ -245,14 +227,14 @@ func (out *Output) stopForFailures(in Input, v view) bool {
 	}
 	said := fmt.Sprintf("version %d failed on %d of %s", in.Target, v.failed, slots(v.wanted))
 	switch {
-	case in.Phase == RollingBack && in.Update.OnFailure != taskstate.ContinueUpdate:
-		out.Phase, out.Message = RollbackPaused, said // a rollback is never rolled back
+	case in.Phase == taskstate.RolloutRollingBack && in.Update.OnFailure != taskstate.ContinueUpdate:
+		out.Phase, out.Message = taskstate.RolloutRollbackPaused, said // a rollback is never rolled back
 	case in.Update.OnFailure == taskstate.ContinueUpdate:
 		return false
 	case in.Update.OnFailure == taskstate.RollBackUpdate:
-		out.Phase, out.Message = RollingBack, said
+		out.Phase, out.Message = taskstate.RolloutRollingBack, said
 	default:
-		out.Phase, out.Message = Paused, said
+		out.Phase, out.Message = taskstate.RolloutPaused, said
 	}
 	return true
 }

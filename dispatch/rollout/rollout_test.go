@@ -16,7 +16,7 @@ import (
 // fail.
 type cluster struct {
 	update  taskstate.Update
-	phase   rollout.Phase
+	phase   taskstate.RolloutState
 	target  int
 	want    int
 	slots   []rollout.Slot
@@ -28,7 +28,7 @@ type cluster struct {
 }
 
 func service(n int, u taskstate.Update) *cluster {
-	f := &cluster{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, faulty: map[int]bool{}, now: 1_000_000}
+	f := &cluster{update: u, phase: taskstate.RolloutUpdating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, faulty: map[int]bool{}, now: 1_000_000}
 	for i := range n {
 		f.slots = append(f.slots, rollout.Slot{N: i + 1, Version: 1, Running: true})
 	}
@@ -64,8 +64,8 @@ func (f *cluster) carryOut(out rollout.Output, lag func() int64) {
 	if surge > out.Surge {
 		f.slots = f.slots[:f.want+out.Surge]
 	}
-	if out.Phase != rollout.None {
-		if out.Phase == rollout.RollingBack {
+	if out.Phase != taskstate.RolloutNone {
+		if out.Phase == taskstate.RolloutRollingBack {
 			f.target = 1
 			for i := range f.slots {
 				f.slots[i].Failed = false
@@ -140,13 +140,13 @@ func TestAnUpdateReachesEverySlotAndNeverTakesMoreDownOrUpThanAllowed(t *testing
 			if n := f.running(); n < low || len(f.slots) > high {
 				t.Fatalf("%d of %d slots run, %d there are: want at least %d and at most %d", n, f.want, len(f.slots), low, high)
 			}
-			if !f.phase.Active() {
+			if !f.phase.Moving() {
 				break
 			}
 			f.pass(lag)
 		}
 		f.carryOut(f.step(), lag) // ended, it has no surge
-		if f.phase != rollout.Completed || len(f.slots) != f.want {
+		if f.phase != taskstate.RolloutCompleted || len(f.slots) != f.want {
 			t.Fatalf("it ended %q with %d slots", f.phase, len(f.slots))
 		}
 		for _, s := range f.slots {
@@ -167,31 +167,31 @@ func TestABadVersionTakesDownNoMoreThanWhatIsInFluxAndEndsAsToldTo(t *testing.T)
 		touched := map[int]bool{}
 		for range 20_000 {
 			out := f.step()
-			if f.phase == rollout.Updating {
+			if f.phase == taskstate.RolloutUpdating {
 				for _, n := range out.Renew {
 					touched[n] = true
 				}
 			}
 			f.carryOut(out, lag)
-			if !f.phase.Active() {
+			if !f.phase.Moving() {
 				break
 			}
 			f.pass(lag)
 		}
-		want := rollout.Paused
+		want := taskstate.RolloutPaused
 		switch u.OnFailure {
 		case taskstate.ContinueUpdate:
-			want = rollout.Completed // it reaches all of them, and says that it failed there
+			want = taskstate.RolloutCompleted // it reaches all of them, and says that it failed there
 		case taskstate.RollBackUpdate:
-			want = rollout.RolledBack
+			want = taskstate.RolloutRolledBack
 		}
 		if f.phase != want {
 			t.Fatalf("it ended %q (%s), want %q", f.phase, f.message, want)
 		}
-		if par := u.Parallelism; par > 0 && len(touched) > par && want != rollout.Completed {
+		if par := u.Parallelism; par > 0 && len(touched) > par && want != taskstate.RolloutCompleted {
 			t.Fatalf("slots %v were given a version that cannot run, %d at once are allowed", touched, par)
 		}
-		if want == rollout.RolledBack {
+		if want == taskstate.RolloutRolledBack {
 			if i := slices.IndexFunc(f.slots, func(s rollout.Slot) bool { return s.Version == 2 || !s.Running }); i >= 0 {
 				t.Fatalf("slot %+v after the rollback", f.slots[i])
 			}
@@ -212,7 +212,7 @@ func TestAnUpdateBearsAsManyFailedSlotsAsItsRatioAndEndsEitherWay(t *testing.T) 
 		touched := map[int]bool{} // and the new version fails there
 		for range 50_000 {
 			out := f.step()
-			if f.phase == rollout.Updating {
+			if f.phase == taskstate.RolloutUpdating {
 				for _, n := range out.Renew {
 					touched[n] = f.faulty[n]
 				}
@@ -220,18 +220,18 @@ func TestAnUpdateBearsAsManyFailedSlotsAsItsRatioAndEndsEitherWay(t *testing.T) 
 			maps.DeleteFunc(touched, func(_ int, fails bool) bool { return !fails })
 			before, failed := f.phase, f.failed()
 			f.carryOut(out, func() int64 { return 7 })
-			if stopped := f.phase != before && f.phase != rollout.Completed; before == rollout.Updating && stopped != (failed > bears && u.OnFailure != taskstate.ContinueUpdate) {
+			if stopped := f.phase != before && f.phase != taskstate.RolloutCompleted; before == taskstate.RolloutUpdating && stopped != (failed > bears && u.OnFailure != taskstate.ContinueUpdate) {
 				t.Fatalf("%d of %d slots failed, it bears %d, and it is %q (%s)", failed, f.want, bears, f.phase, f.message)
 			}
-			if !f.phase.Active() {
+			if !f.phase.Moving() {
 				break
 			}
 			f.pass(func() int64 { return 7 })
 		}
-		if f.phase.Active() {
+		if f.phase.Moving() {
 			t.Fatalf("it is still %q: %d of %d slots failed, it bears %d; %+v", f.phase, f.failed(), f.want, bears, f.slots)
 		}
-		if most := bears + u.Parallelism; u.Parallelism > 0 && u.OnFailure != taskstate.ContinueUpdate && f.phase != rollout.Completed && len(touched) > most {
+		if most := bears + u.Parallelism; u.Parallelism > 0 && u.OnFailure != taskstate.ContinueUpdate && f.phase != taskstate.RolloutCompleted && len(touched) > most {
 			t.Fatalf("slots %v were given a version that fails, %d at once are allowed and %d may fail", touched, u.Parallelism, bears)
 		}
 	})
@@ -242,11 +242,11 @@ func TestAShareOfTheSlotsIsNotLostToRounding(t *testing.T) {
 	for i := range f.slots {
 		f.slots[i] = rollout.Slot{N: i + 1, Version: 2, Done: true, Failed: i < 29}
 	}
-	if out := f.step(); out.Phase != rollout.Completed || out.Message != "version 2 has reached all 100 slots and failed on 29" {
+	if out := f.step(); out.Phase != taskstate.RolloutCompleted || out.Message != "version 2 has reached all 100 slots and failed on 29" {
 		t.Errorf("%+v", out)
 	}
 	f.slots[29].Failed = true
-	if out := f.step(); out.Phase != rollout.Paused {
+	if out := f.step(); out.Phase != taskstate.RolloutPaused {
 		t.Errorf("%+v", out)
 	}
 }
@@ -271,7 +271,7 @@ func TestARollbackThatFailsEndsPausedAndStaysPaused(t *testing.T) {
 		f.carryOut(f.step(), func() int64 { return 7 })
 		f.pass(func() int64 { return 7 })
 	}
-	if f.phase != rollout.RollbackPaused {
+	if f.phase != taskstate.RolloutRollbackPaused {
 		t.Fatalf("it ended %q (%s)", f.phase, f.message)
 	}
 	if out := f.step(); fmt.Sprint(out) != fmt.Sprint(rollout.Output{}) {
@@ -282,7 +282,7 @@ func TestARollbackThatFailsEndsPausedAndStaysPaused(t *testing.T) {
 func TestAnUpdateIsCompleteBeforeItsSurgeGoes(t *testing.T) {
 	f := service(1, taskstate.Update{Parallelism: 1, Monitor: 50, Order: taskstate.StartFirst})
 	f.slots = []rollout.Slot{{N: 1, Version: 2, Done: true}, {N: 2, Version: 2, Surge: true}}
-	if out := f.step(); out.Phase != rollout.Completed || out.Surge != 1 {
+	if out := f.step(); out.Phase != taskstate.RolloutCompleted || out.Surge != 1 {
 		t.Errorf("what goes first could be what has ended, and then the surge were watched in its place: %+v", out)
 	}
 }
@@ -355,12 +355,12 @@ func TestARollbackReplacesWhatFailsWithoutWaitingForWhatRuns(t *testing.T) {
 		}
 		for _, order := range []taskstate.UpdateOrder{taskstate.StopFirst, taskstate.StartFirst} {
 			in := rollout.Input{
-				Update: taskstate.Update{Parallelism: 1, Monitor: 60_000, Delay: 1000, Order: order}, Phase: rollout.RollingBack, Target: 3, Slots: c.slots, Now: 1_000_000,
+				Update: taskstate.Update{Parallelism: 1, Monitor: 60_000, Delay: 1000, Order: order}, Phase: taskstate.RolloutRollingBack, Target: 3, Slots: c.slots, Now: 1_000_000,
 			}
 			if got := rollout.Step(in).Renew; !slices.Equal(got, c.renew) {
 				t.Errorf("%s, %s: slots %v change, want %v", order, name, got, c.renew)
 			}
-			if in.Phase = rollout.Updating; c.slots[0].Version == 3 && len(rollout.Step(in).Renew) > 0 {
+			if in.Phase = taskstate.RolloutUpdating; c.slots[0].Version == 3 && len(rollout.Step(in).Renew) > 0 {
 				t.Errorf("%s, %s: an update to what nobody knows goes on past what it watches", order, name)
 			}
 		}
@@ -368,10 +368,10 @@ func TestARollbackReplacesWhatFailsWithoutWaitingForWhatRuns(t *testing.T) {
 }
 
 func TestAPausedUpdateDoesNothing(t *testing.T) {
-	for _, p := range []rollout.Phase{rollout.None, rollout.Paused, rollout.Completed, rollout.RolledBack, rollout.RollbackPaused} {
+	for _, p := range []taskstate.RolloutState{taskstate.RolloutNone, taskstate.RolloutPaused, taskstate.RolloutCompleted, taskstate.RolloutRolledBack, taskstate.RolloutRollbackPaused} {
 		f := service(3, taskstate.Update{Parallelism: 1})
 		f.phase = p
-		if out := f.step(); out.Renew != nil || out.Phase != rollout.None || out.Surge != 0 {
+		if out := f.step(); out.Renew != nil || out.Phase != taskstate.RolloutNone || out.Surge != 0 {
 			t.Errorf("%s: %+v", p, out)
 		}
 	}

@@ -96,7 +96,7 @@ func There(list []api.Trouble) []api.Trouble {
 }
 
 // command is one in a message, with the word after it if that says where it is typed.
-var command = regexp.MustCompile("`peer [^`]*`( there| on | at )?")
+var command = regexp.MustCompile(`\x60peer [^\x60]*\x60( there| on | at )?`)
 
 // Merge is both lists, ordered by code; where both have a code, the first counts.
 func Merge(own, told []api.Trouble) []api.Trouble {
