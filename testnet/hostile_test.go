@@ -40,6 +40,8 @@ type hostile struct {
 	t     *testing.T
 	net   *testnet.Net
 	peers []string // ids of the others
+
+	before []int64 // what the peers took before the newest attack
 }
 
 // among has somebody join with a ticket as a guest would get it.
@@ -122,12 +124,11 @@ func word(kind byte, body any) []byte {
 }
 
 // steady does attack again and again while jobs run, and holds what the peers grow by against
-// mostGrowth, and what they keep of it against lastingGrowth. It is the median of what `peer run --
-// true` took.
+// mostGrowth. It is the median of what `peer run -- true` took.
 func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Duration {
 	h.t.Helper()
 	var took []time.Duration
-	before := h.memory()
+	h.before = h.memory()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -136,11 +137,11 @@ func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Durati
 			attack(ctx)
 		}
 	}()
-	most := make([]int64, len(before))
+	most := make([]int64, len(h.before))
 	for i := range jobs {
 		took = append(took, runTrue(h.t, h.net, exe(h.t), 1+i%h.net.N()))
 		for k, now := range h.memory() {
-			most[k] = max(most[k], now-before[k])
+			most[k] = max(most[k], now-h.before[k])
 		}
 	}
 	cancel()
@@ -151,7 +152,6 @@ func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Durati
 			h.t.Errorf("peer %d grew by %d bytes", k+1, grown)
 		}
 	}
-	h.givesBack(before)
 	slices.Sort(took)
 	return took[jobs/2]
 }
@@ -167,7 +167,7 @@ func (h *hostile) bears(quiet, loud time.Duration) {
 
 // givesBack waits until the peers keep little of what an attack cost. An idle program of Go's looks
 // for garbage every two minutes, and gives back what it found over the next ones.
-func (h *hostile) givesBack(before []int64) {
+func (h *hostile) givesBack() {
 	h.t.Helper()
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Minute)
@@ -175,7 +175,7 @@ func (h *hostile) givesBack(before []int64) {
 	for {
 		keeps := int64(0)
 		for k, now := range h.memory() {
-			keeps = max(keeps, now-before[k])
+			keeps = max(keeps, now-h.before[k])
 		}
 		if keeps <= lastingGrowth {
 			h.t.Logf("after %s no peer keeps more than %d MiB of it", time.Since(begin).Round(time.Second), keeps>>20)
@@ -244,6 +244,7 @@ func TestAMemberThatDefamesAllOthersKeepsNobodyFromItsTasks(t *testing.T) {
 		t.Errorf("peers were doubted %d times", doubted)
 	}
 	h.bears(quiet, loud)
+	h.givesBack()
 	id := submit(t, net, 2, naps("spread", 12)).ID
 	ends(t, net, 2, id)
 	tasks, err := net.Client(2).Tasks(timed(t), id)
@@ -294,6 +295,7 @@ func TestAMemberThatSendsCompressedGossipCostsNoMemory(t *testing.T) {
 		}
 	})
 	h.bears(quiet, loud)
+	h.givesBack()
 	if n := h.counted("gossip_refused"); n == 0 {
 		t.Error("nothing was counted")
 	}
