@@ -361,9 +361,12 @@ func TestAHundredAndTwentyMembersComeInFromOneAddressWithItsLimitsOn(t *testing.
 		var wg sync.WaitGroup
 		var waited atomic.Int32
 		all := make([]*inbound, members)
+		name := func(i int) peer.ID { return peer.ID(fmt.Sprintf("member %d", i)) }
+		for i := range all { // before the first of them knocks: it is read then
+			p.in[name(i)] = true
+		}
 		for i := range all {
-			id := peer.ID(fmt.Sprintf("member %d", i))
-			p.in[id] = true
+			id := name(i)
 			wg.Go(func() {
 				for all[i] == nil {
 					c := p.knock(t, here)
