@@ -210,6 +210,7 @@ func (p *asked) Peers(context.Context) (api.Peers, error) { return api.Peers{}, 
 func (p *asked) SomeJobs(_ context.Context, q api.JobQuery) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{{ID: q.States[0]}}}, p.note("%d jobs %v", q.Limit, q.States)
 }
+
 func (p *asked) Story(_ context.Context, n int) (api.Story, error) {
 	return api.Story{}, p.note("story %d", n)
 }
