@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -255,7 +256,13 @@ func (n *Node) openNetwork() (err error) {
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
 	n.metrics = newMetrics(n)
-	if n.ledger, err = n.openLedger(func() []quorum.Candidate { return n.view.Deciders.Candidates(n.ledger.SeatIncarnation()) }); err != nil {
+	var known atomic.Pointer[view.View] // other voters ask before it is there
+	if n.ledger, err = n.openLedger(func() []quorum.Candidate {
+		if v := known.Load(); v != nil {
+			return v.Deciders.Candidates(n.ledger.SeatIncarnation())
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	n.replica = n.ledger.Replica()
@@ -276,6 +283,7 @@ func (n *Node) openState() (err error) {
 	n.readers = readers.New(readers.Config{Self: n.self, Replica: n.replica, Roles: n.given.Roles})
 	n.story = story.Open(n.folder.path(story.FileName), n.cfg.Now)
 	n.view = view.New(n.viewConfig())
+	known.Store(n.view)
 	n.links = &links.Asker{Self: n.self, Dial: n.host.Dial, Members: n.members.View, Connected: n.host.Connected, Name: n.view.Who.Called}
 	n.load = &load.Hours{Self: n.self, Meter: load.NewMeter(), Dial: n.host.Dial, Find: n.view.Who.MeantPeer, Name: n.view.Who.Called}
 	n.clinic = newClinic(n)
