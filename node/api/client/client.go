@@ -73,6 +73,19 @@ func (c *Client) Raw(ctx context.Context, method, path, media string, body io.Re
 
 // do asks. A body that can be read goes as it is, and may be without end; any other goes as JSON.
 func (c *Client) do(ctx context.Context, method, path, media string, body any) (*http.Response, error) {
+	token := api.ReadToken(c.token) // another one after each start of the peer
+	resp, err := c.show(ctx, token, method, path, media, body)
+	if _, once := body.(io.Reader); err == nil || once || api.AsError(err).Code != api.Refused {
+		return resp, err
+	}
+	if now := api.ReadToken(c.token); now != token { // the peer was started between reading it and asking
+		return c.show(ctx, now, method, path, media, body)
+	}
+	return nil, err
+}
+
+// show asks with a token.
+func (c *Client) show(ctx context.Context, token, method, path, media string, body any) (*http.Response, error) {
 	r, _ := body.(io.Reader)
 	if r == nil && body != nil {
 		b, err := json.Marshal(body)
@@ -88,7 +101,7 @@ func (c *Client) do(ctx context.Context, method, path, media string, body any) (
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	if token := api.ReadToken(c.token); token != "" { // another one after each start of the peer
+	if token != "" {
 		req.Header.Set("Authorization", api.Bearer+token)
 	}
 	resp, err := c.http.Do(req)
