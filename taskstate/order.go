@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // Order is what a person's peer signs of a job, so that everybody who is given the job – replicas
@@ -229,13 +231,13 @@ func (j *Job) Expired(now int64) string {
 	if j.Order == nil || now <= j.Order.Until {
 		return ""
 	}
-	return fmt.Sprintf("its order expired on %s; renew it with `peer renew %s`", time.UnixMilli(j.Order.Until).UTC().Format("2006-01-02 15:04 MST"), j.renewed())
+	return fmt.Sprintf("its order expired on %s; renew it with `peer renew %s`", spell.Minute(j.Order.Until), j.renewed())
 }
 
 // checkTime tells whether the order of a job is over.
 func (j *Job) checkTime(now int64) error {
 	if o := j.Order; now > o.Until {
-		return fmt.Errorf("%w on %s; renew it with `peer renew %s`", ErrOrderExpired, time.UnixMilli(o.Until).UTC().Format("2006-01-02 15:04 MST"), j.renewed())
+		return fmt.Errorf("%w on %s; renew it with `peer renew %s`", ErrOrderExpired, spell.Minute(o.Until), j.renewed())
 	}
 	return nil
 }

@@ -174,8 +174,7 @@ func skewed(ours, theirs int64) error {
 	if d := time.UnixMilli(max(ours, theirs)).Sub(time.UnixMilli(min(ours, theirs))); d < 9000*time.Hour {
 		size = spell.Span(d.Round(time.Minute).Milliseconds())
 	}
-	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 MST") }
-	return skewError{api.Errorf(api.Refused, "this machine's clock and the coordinator's differ by %s: %s here, %s there; set the one right that is wrong (`peer doctor` compares them with others'; `%s`), and ask again", size, at(ours), at(theirs), setClock())}
+	return skewError{api.Errorf(api.Refused, "this machine's clock and the coordinator's differ by %s: %s here, %s there; set the one right that is wrong (`peer doctor` compares them with others'; `%s`), and ask again", size, spell.Minute(ours), spell.Minute(theirs), setClock())}
 }
 
 // setClock is what sets a machine's clock.

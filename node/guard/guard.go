@@ -200,7 +200,7 @@ func (g *Guard) wait(l *late) {
 	delete(g.moving, l.Task)
 	if stopped == "" {
 		g.behind = append(g.behind, l)
-		if !g.catching {
+		if !g.catching && g.ctx.Err() == nil {
 			g.catching = true
 			g.all.Go(g.catchUp)
 		}
@@ -431,7 +431,9 @@ func (g *Guard) Has(by taskstate.PeerID) policy.Load {
 
 // Close implements runner.Executor.
 func (g *Guard) Close() error {
+	g.mu.Lock() // nothing is begun from here on that could not be waited for
 	g.end()
+	g.mu.Unlock()
 	err := g.Runner.Close()
 	g.all.Wait()
 	return err

@@ -102,9 +102,9 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 	from, by := l.Job.Origin, l.Job.Order
 	switch {
 	case from != nil && from.At > now+clockSlack.Milliseconds():
-		err = fmt.Errorf("it is to have been started at %s, and here it is %s", clock(from.At), clock(now))
+		err = fmt.Errorf("it is to have been started at %s, and here it is %s", spell.Minute(from.At), spell.Minute(now))
 	case by != nil && by.At > now+orderAhead.Milliseconds():
-		err = fmt.Errorf("it was signed at %s, and here it is %s: one of the clocks is %s off", clock(by.At), clock(now), spell.Span((by.At-now)/60_000*60_000))
+		err = fmt.Errorf("it was signed at %s, and here it is %s: one of the clocks is %s off", spell.Minute(by.At), spell.Minute(now), spell.Span((by.At-now)/60_000*60_000))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsure, err)
@@ -112,15 +112,23 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 	return nil
 }
 
-func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 MST") }
+// tooLong tells whether a job's order is to count for longer than orders do.
+func tooLong(job *taskstate.Job) bool {
+	most := job.OrderLasts()
+	if job.Order.Starts != nil {
+		most = max(most, taskstate.LastingOrder)
+	}
+	lasts := job.Order.Until - job.Order.At // whoever signs it can name any two: their difference may be none
+	return lasts < 0 || lasts > most.Milliseconds()
+}
 
 // outdated tells why a task is not to start though its job was signed, as far as is known here.
 func (o *Owner) outdated(id taskstate.TaskID, job *taskstate.Job) (err error) {
 	if by := job.Order; by != nil && by.Starts != nil && job.Origin != nil && !cron.Names(&by.Starts.Schedule, job.Origin.At) {
 		return fmt.Errorf("%w: its schedule starts nothing at %s", taskstate.ErrOrderForged, time.UnixMilli(job.Origin.At).UTC().Format(time.RFC3339))
 	}
-	if lasts := time.Duration(job.Order.Until-job.Order.At) * time.Millisecond; lasts < 0 || lasts > job.OrderLasts() && (job.Order.Starts == nil || lasts > taskstate.LastingOrder) {
-		return fmt.Errorf("%w for so long: until %s", taskstate.ErrOrderForged, clock(job.Order.Until))
+	if tooLong(job) {
+		return fmt.Errorf("%w for so long: until %s", taskstate.ErrOrderForged, spell.Minute(job.Order.Until))
 	}
 	o.cfg.Replica.Read(func(s *ledger.State) { err = s.Warrants().Outdated(id, job) })
 	return err

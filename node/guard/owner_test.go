@@ -96,8 +96,10 @@ func TestAnOrderOfAFarFutureOrForTooLongStartsNothing(t *testing.T) {
 		want   string
 	}{
 		"two days ahead": {func(o *taskstate.Order) { o.At += 2 * day; o.Until += 2 * day }, "one of the clocks is 48h off"},
-		"for ten years":  {func(o *taskstate.Order) { o.Until += 3650 * day }, "for so long"},
-		"a day ahead":    {func(o *taskstate.Order) { o.At += day; o.Until += day }, "knows no such job"}, // the ledger has none here
+		"until a moment so far that differences overflow": {func(o *taskstate.Order) { o.At, o.Until = -1, 1<<63-1 }, "for so long"},
+		"for as long as wraps round in nanoseconds":       {func(o *taskstate.Order) { o.Until = o.At + (1<<63/1_000_000+1)*2 }, "for so long"},
+		"for ten years": {func(o *taskstate.Order) { o.Until += 3650 * day }, "for so long"},
+		"a day ahead":   {func(o *taskstate.Order) { o.At += day; o.Until += day }, "knows no such job"}, // the ledger has none here
 	} {
 		if err := asks(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", what, err, c.want)

@@ -3,6 +3,7 @@ package orders
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestAHeldJobThatIsRefusedIsToldToWhoSubmittedIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &holding{says: errors.New("no such thing")}
 			h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: c.until}}}}
-			o := New(Config{View: h, Held: h, Roster: h, Line: h, Now: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
+			o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if err := o.Forward(ctx); err != nil {
@@ -64,4 +65,29 @@ func TestAHeldJobThatIsRefusedIsToldToWhoSubmittedIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAHeldJobStaysHeldUntilAClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &holding{says: fmt.Errorf("%w by a year", calls.ErrSkewed)}
+		h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: 1}}}}
+		o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return 0 }, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		done := make(chan error)
+		go func() { done <- o.Forward(ctx) }()
+		time.Sleep(5 * time.Minute)
+		if len(h.jobs) != 1 || len(h.told) > 0 {
+			t.Fatalf("%d jobs are held, told %q", len(h.jobs), h.told)
+		}
+		h.says = nil
+		time.Sleep(time.Minute)
+		if len(h.jobs) > 0 || len(h.told) > 0 {
+			t.Errorf("with the clock set %d jobs are held, told %q", len(h.jobs), h.told)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

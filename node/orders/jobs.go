@@ -14,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/jobfile"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // acceptTimeout is how long a submission waits for a coordinator before it is held here.
@@ -115,8 +116,8 @@ func (o *Orders) Forward(ctx context.Context) error {
 			}
 			if err != nil {
 				why := err.Error()
-				if by := h.Job.Order; by != nil && by.Until < o.cfg.Now() { // none is left that could be renewed
-					why = "its order ended at " + time.UnixMilli(by.Until).UTC().Format("2006-01-02 15:04 MST") + ", before a coordinator took it"
+				if by := h.Job.Order; by != nil && by.Until < o.cfg.LedgerTime() { // none is left that could be renewed
+					why = "its order ended at " + spell.Minute(by.Until) + ", before a coordinator took it"
 				}
 				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "why", why)
 				o.cfg.View.Refused(&h.Job, why)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // changeEvents lists what a change of a job that is there means to a watcher.
@@ -28,7 +29,7 @@ func (v *Events) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result
 	case c.Retire != nil:
 		ev.job, ev.state, ev.note = c.Retire.Job, "retired", slotsText(c.Retire.Slots, r.Slots)+": "+string(c.Retire.Reason)
 	case c.Skip != nil:
-		ev.job, ev.state, ev.note = c.Skip.Job, "skipped", fmt.Sprintf("the run for %s: run %s still goes on", minuteText(c.Skip.At), c.Skip.Run)
+		ev.job, ev.state, ev.note = c.Skip.Job, "skipped", fmt.Sprintf("the run for %s: run %s still goes on", spell.Minute(c.Skip.At), c.Skip.Run)
 	case c.Grow != nil:
 		ev.job, ev.state, ev.note = c.Grow.Job, "grown", tasksText(c.Grow.N+len(c.Grow.Peers))+" more"
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/troubles"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // Of a job with many slots the story tells each slot only up to so many; then those that did not
@@ -223,7 +224,7 @@ func (t *explainer) tellJob() {
 		text += fmt.Sprintf(", by coordinator %s in epoch %s", t.name(f.by), f.epoch)
 	}
 	if o := f.job.Origin; o != nil {
-		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, stamp(o.At).Format("2006-01-02 15:04 MST"), t.name(f.by))
+		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, spell.Minute(o.At), t.name(f.by))
 	}
 	t.add(f.accepted, api.Fact{Kind: kindJob, State: "accepted", Peer: f.job.Submitter, Text: text})
 	if f.cancelled {

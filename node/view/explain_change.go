@@ -8,6 +8,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // runFacts is a job that a schedule started.
@@ -31,13 +32,13 @@ func runsOf(s *ledger.State, id taskstate.JobID) (out []runFacts) {
 func (t *explainer) tellChanges() {
 	for _, r := range t.job.runs {
 		t.add(r.accepted, api.Fact{
-			Kind: kindJob, State: "started", Text: fmt.Sprintf("started run %s for %s: it is %s", r.id, minuteText(r.at), r.state),
+			Kind: kindJob, State: "started", Text: fmt.Sprintf("started run %s for %s: it is %s", r.id, spell.Minute(r.at), r.state),
 		})
 	}
 	t.tellSkips()
 	if s := t.job.job.Schedule; s != nil && !t.job.cancelled {
 		if next := NextRun(s, t.now); next != nil {
-			t.add(t.now, api.Fact{Kind: "waiting", Reason: "schedule", Text: "starts the next run at " + minuteText(next.UnixMilli())})
+			t.add(t.now, api.Fact{Kind: "waiting", Reason: "schedule", Text: "starts the next run at " + spell.Minute(next.UnixMilli())})
 		}
 	}
 	r := t.job.rollout
@@ -69,12 +70,10 @@ func (t *explainer) tellSkips() {
 		t.add(t.job.skips[0].Stamp, f)
 	}
 	for _, k := range t.job.skips {
-		f.Text = fmt.Sprintf("skipped the run for %s: run %s still went on (overlap: skip)", minuteText(k.At), k.Run)
+		f.Text = fmt.Sprintf("skipped the run for %s: run %s still went on (overlap: skip)", spell.Minute(k.At), k.Run)
 		t.add(k.Stamp, f)
 	}
 }
-
-func minuteText(ms int64) string { return stamp(ms).Format("2006-01-02 15:04 MST") }
 
 func backwards(s ledger.RolloutState) bool {
 	return s == ledger.RollingBack || s == ledger.RolledBack || s == ledger.RollbackPaused

@@ -56,6 +56,9 @@ func Span(ms int64) string {
 	return s
 }
 
+// Minute writes a moment, in milliseconds since 1970, as people read it: 2026-03-01 03:00 UTC.
+func Minute(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 MST") }
+
 // cutDays takes "2d" off the front: the one unit time.ParseDuration does not know.
 func cutDays(s string) (days time.Duration, rest string, err error) {
 	number, rest, ok := strings.Cut(s, "d")
