@@ -63,11 +63,13 @@ func asCoordinatorSees(ctx context.Context, n *Node) *calls.ClusterView {
 
 // ownTroubles is what is wrong with this peer, as far as it or the coordinator knows.
 func ownTroubles(n *Node, seen *calls.ClusterView) []api.Trouble {
-	n.own.LedgerDiffers(n.ledger.Differs())
 	n.seat.noteLoss()
 	n.dialects.follows(n.ledger.Unread())
-	return troubles.Merge(n.troubles.List(n.self), seen.TroubleOf(n.self, api.TroubleStartsNothing))
+	return troubles.Merge(n.own.Of(n.differs)(n.self), seen.TroubleOf(n.self, api.TroubleStartsNothing))
 }
+
+// differs says how this peer's copy of the ledger is not like others'.
+func (n *Node) differs() string { return n.ledger.Differs(n.view.Who.Called) }
 
 // unsigned names the others that take jobs which nobody signed. Of itself a peer says more.
 func unsigned(n *Node, seen *calls.ClusterView) []string {

@@ -211,7 +211,7 @@ func (n *Node) ordersConfig() orders.Config {
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
-		Doors: n.doors.open, Remember: n.doors.remember, Wrong: n.own.Of(n.ledger.Differs), Now: n.ledgerTime,
+		Doors: n.doors.open, Remember: n.doors.remember, Wrong: n.own.Of(n.differs), Now: n.ledgerTime,
 	}
 }
 
@@ -267,7 +267,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.own.Of(n.ledger.Differs), Story: n.story,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.own.Of(n.differs), Story: n.story,
 		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {

@@ -52,6 +52,9 @@ type testNode struct {
 
 func TestMain(m *testing.M) { os.Exit(long.InMemory(m)) }
 
+// asIs is what peers are called in tests.
+func asIs(id taskstate.PeerID) string { return id }
+
 // inBubble runs a test in virtual time and closes what it left open.
 func inBubble(t *testing.T, f func(t *testing.T, fl *cluster)) {
 	t.Helper()

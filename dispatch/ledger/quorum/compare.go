@@ -1,14 +1,13 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +54,7 @@ const (
 func (c *comparison) claims(follower taskstate.PeerID, theirs, ours uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.further, func(_ taskstate.PeerID, x claim) bool { return time.Since(x.at) >= claimLasts })
 	if c.further == nil {
 		c.further = map[taskstate.PeerID]claim{}
 	}
@@ -79,26 +79,18 @@ func (c *comparison) refusedBy(leader taskstate.PeerID, ours uint64) {
 	}
 }
 
-// unequal says of whom it is known now that a copy goes further than what is decided on. The caller
-// holds mu.
-func (c *comparison) unequal() string {
-	if s := c.shorter; s.leader != "" && time.Since(s.at) < claimLasts {
-		return fmt.Sprintf("this peer's copy of the ledger goes on to entry %d, and that of the coordinator, %s, ends before it: its disk was turned back, and the copy here is kept. "+
-			"To go on from this copy stop the peers that vote now, with `peer down` there; then type `peer recover` here", s.ours, s.leader)
+// furthest is the copy that goes furthest beyond what is decided on, as far as is known now, and
+// whose it is; "" if there is none. The caller holds mu.
+func (c *comparison) furthest() (whose taskstate.PeerID, most claim) {
+	if time.Since(c.shorter.at) < claimLasts && c.shorter.leader != "" {
+		return c.self, c.shorter
 	}
-	var who []string
-	var last claim
-	for peer, x := range c.further {
-		if time.Since(x.at) < claimLasts {
-			who, last = append(who, peer), x
+	for _, peer := range slices.Sorted(maps.Keys(c.further)) {
+		if x := c.further[peer]; time.Since(x.at) < claimLasts && x.theirs > most.theirs {
+			whose, most = peer, x
 		}
 	}
-	if len(who) == 0 {
-		return ""
-	}
-	slices.Sort(who)
-	return fmt.Sprintf("%s says that its copy of the ledger goes on to entry %d, and this coordinator's ends at entry %d: if that is so, disks of voters were turned back, and what was decided is missing here. "+
-		"To go on from that copy stop the peers that vote now, with `peer down`; then type `peer recover` there", strings.Join(who, ", "), last.theirs, last.ours)
+	return whose, most
 }
 
 const (
@@ -128,10 +120,21 @@ func (c *comparison) set(distrust uint64, said string) {
 	c.distrust, c.complaint = distrust, said
 }
 
-func (c *comparison) said() string {
+// said is what is wrong, for people; called are the names of peers.
+func (c *comparison) said(called func(taskstate.PeerID) string) string {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cmp.Or(c.complaint, c.unequal())
+	complaint := c.complaint
+	whose, x := c.furthest()
+	c.mu.Unlock() // names are looked up in the ledger
+	switch {
+	case complaint != "" || whose == "":
+		return complaint
+	case x.leader != "":
+		return fmt.Sprintf("this peer's copy of the ledger goes on to entry %d, and that of the coordinator, %s, ends before it: its disk was turned back, and the copy here is kept. "+
+			"To go on from this copy stop the peers that vote now, with `peer down` there; then type `peer recover` here", x.ours, called(x.leader))
+	}
+	return fmt.Sprintf("%s says that its copy of the ledger goes on to entry %d, and this coordinator's ends at entry %d: if that is so, disks of voters were turned back, and what was decided is missing here. "+
+		"To go on from that copy stop the peers that vote now, with `peer down`; then type `peer recover` there", called(whose), x.theirs, x.ours)
 }
 
 // compare holds the own chain against somebody's.

@@ -61,7 +61,7 @@ func TestACopyThatIsWrongIsNoticedAndFetchedAnew(t *testing.T) {
 				}
 				fl.insist(job(4))
 				fl.agree(4)
-				if got := bad.Differs(); got != "" {
+				if got := bad.Differs(asIs); got != "" {
 					t.Errorf("it still says %q", got)
 				}
 			})
@@ -82,7 +82,7 @@ func TestWithoutAMajorityADifferenceIsOnlySaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		fl.insist(job(3))
-		fl.await("it is said", func() bool { return fl.nodes[others[1]].Differs() != "" })
+		fl.await("it is said", func() bool { return fl.nodes[others[1]].Differs(asIs) != "" })
 		time.Sleep(10 * time.Second)
 		if fl.leader() != l || !l.HasSeat() || !fl.nodes[others[1]].HasSeat() {
 			t.Error("somebody gave up a seat though nobody can say who is right")

@@ -301,24 +301,24 @@ func TestALeaderThatHasLessThanAFollowerSaysSoAndSoDoesTheFollowerUntilItIsOver(
 		}
 		fl.up("a", "b")
 		a, b := fl.nodes["a"], fl.nodes["b"]
-		fl.await("both say so", func() bool { return a.Differs() != "" && b.Differs() != "" })
+		fl.await("both say so", func() bool { return a.Differs(asIs) != "" && b.Differs(asIs) != "" })
 		for _, want := range []string{"b says", "`peer recover` there"} {
-			if got := a.Differs(); !strings.Contains(got, want) {
+			if got := a.Differs(asIs); !strings.Contains(got, want) {
 				t.Errorf("the leader says %q, want %q in it", got, want)
 			}
 		}
 		for _, want := range []string{"of the coordinator, a,", "`peer recover` here"} {
-			if got := b.Differs(); !strings.Contains(got, want) {
+			if got := b.Differs(asIs); !strings.Contains(got, want) {
 				t.Errorf("the follower says %q, want %q in it", got, want)
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		if a.Differs() == "" || b.Differs() == "" || !has(b, 11) || has(a, 11) {
-			t.Errorf("later the leader says %q, the follower %q", a.Differs(), b.Differs())
+		if a.Differs(asIs) == "" || b.Differs(asIs) == "" || !has(b, 11) || has(a, 11) {
+			t.Errorf("later the leader says %q, the follower %q", a.Differs(asIs), b.Differs(asIs))
 		}
 		fl.down("b")
 		time.Sleep(time.Minute)
-		if got := a.Differs(); got != "" {
+		if got := a.Differs(asIs); got != "" {
 			t.Errorf("without the follower the leader says %q", got)
 		}
 		fl.down("a")
@@ -332,7 +332,7 @@ func TestALeaderThatHasLessThanAFollowerSaysSoAndSoDoesTheFollowerUntilItIsOver(
 			t.Fatal(err)
 		}
 		fl.await("it leads", func() bool { return fl.leader() == b })
-		if got := b.Differs(); got != "" || !has(b, 11) {
+		if got := b.Differs(asIs); got != "" || !has(b, 11) {
 			t.Errorf("it goes on from its copy, and says %q", got)
 		}
 	})

@@ -105,8 +105,9 @@ func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generat
 func (n *Node) Covers(c Copy, l Loss) bool { return n.marks.covers(c, l) }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
-// others', or goes further than the coordinator's; "" if nothing is known.
-func (n *Node) Differs() string { return n.compared.said() }
+// others', or goes further than the coordinator's; "" if nothing is known. called are the names of
+// peers.
+func (n *Node) Differs(called func(taskstate.PeerID) string) string { return n.compared.said(called) }
 
 // Health is nil, or why this peer, as a voter, cannot write its log now: it takes no part in
 // decisions meanwhile. Others go on without it, as long as they are a majority.
