@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +80,7 @@ func jobText(w io.Writer, j api.Job) {
 		line("progress", paceLine(j))
 	}
 	line("times", timesText(j.Pace))
-	for _, text := range slowTexts(j.Pace) {
+	for _, text := range j.Pace.Slow(short) {
 		line("slow", text)
 	}
 	line("submitted", j.Submitted.Local().Format(withZone)+" through "+cmp.Or(j.SubmitterName, shortID(j.Submitter)))
@@ -182,31 +181,4 @@ func timesText(p *api.Pace) string {
 	}
 	return fmt.Sprintf("tasks ran %s on average, after waiting %s; the longest, %s, %s",
 		short(seconds(p.Ran)), short(seconds(p.Waited)), p.Longest, short(seconds(p.LongestTook)))
-}
-
-// slowTexts says which peers are clearly slower than the others, a sentence for each.
-func slowTexts(p *api.Pace) (out []string) {
-	if p == nil {
-		return nil
-	}
-	for _, x := range p.Peers {
-		if x.Slower == 0 {
-			continue
-		}
-		name, usual := cmp.Or(x.PeerName, shortID(x.Peer)), short(seconds(x.Others))
-		if takes := x.Slower * x.Others; takes > x.Took { // of those that run there
-			out = append(out, fmt.Sprintf("%s has run a task for %s that takes %s elsewhere", name, short(seconds(takes)), usual))
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s takes %s× as long as the others: %s instead of %s", name, times(x.Slower), short(seconds(x.Took)), usual))
-	}
-	return out
-}
-
-// times writes how many times as large something is: 2.5, 5.
-func times(n float64) string {
-	if n < 3 {
-		return number(float64(int(n*10+0.5)) / 10)
-	}
-	return strconv.Itoa(int(n + 0.5))
 }

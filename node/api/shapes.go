@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -174,4 +176,32 @@ func taskQuery(v url.Values) (q TaskQuery, ok bool, err error) {
 	q.Peer, q.Sort, q.After = v.Get("peer"), v.Get("sort"), v.Get("after")
 	q.Limit, err = number(v, "limit", MaxPage, MaxPage)
 	return q, ok, err
+}
+
+// Slow says which peers are clearly slower than the others, a sentence for each; span writes how
+// long something takes. It may be called of none.
+func (p *Pace) Slow(span func(time.Duration) string) (out []string) {
+	if p == nil {
+		return nil
+	}
+	long := func(seconds float64) string { return span(time.Duration(seconds * float64(time.Second))) }
+	for _, x := range p.Peers {
+		name, takes := cmp.Or(x.PeerName, x.Peer), x.Slower*x.Others
+		switch {
+		case x.Slower == 0:
+		case takes > x.Took: // of those that run there
+			out = append(out, fmt.Sprintf("%s has run a task for %s that takes %s elsewhere", name, long(takes), long(x.Others)))
+		default:
+			out = append(out, fmt.Sprintf("%s takes %s× as long as the others: %s instead of %s", name, times(x.Slower), long(x.Took), long(x.Others)))
+		}
+	}
+	return out
+}
+
+// times writes how many times as large something is: 2.5, 5.
+func times(n float64) string {
+	if n < 3 {
+		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
+	}
+	return strconv.Itoa(int(n + 0.5))
 }

@@ -84,8 +84,9 @@ func (m *Model) does(key string) []Ask {
 	if !ok || !slices.Contains([]string{"enter", "right", "l", "c", "d", "a"}, key) {
 		return nil
 	}
+	opens := key == "enter" || key == "right"
 	switch {
-	case (key == "enter" || key == "right") && m.page == overview:
+	case opens && m.page == overview:
 		m.open, m.chosen, m.tasks, m.slow, m.task = r.key, r.key, nil, nil, ""
 		if r.peer != nil {
 			m.page = peerPage
@@ -93,7 +94,7 @@ func (m *Model) does(key string) []Ask {
 		}
 		m.page = jobPage
 		return m.once(Ask{Tasks, r.job.ID})
-	case (key == "l" || m.page == jobPage && key != "c" && key != "d" && key != "a") && r.job != nil && m.page != logPage:
+	case r.job != nil && (opens && m.page == jobPage || key == "l" && m.page != logPage):
 		id := r.job.ID
 		if at := m.chosenTask(); m.page == jobPage && at >= 0 {
 			id, m.task = m.tasks[at].ID, m.tasks[at].ID

@@ -186,13 +186,8 @@ func tasksOf(ctx context.Context, p Peer, id string) (*TasksOf, error) {
 		return nil, err
 	}
 	out := &TasksOf{Job: id, Tasks: tasks}
-	if j, err := p.Job(ctx, id); err == nil && j.Job.Pace != nil { // without it nothing is said of peers
-		for _, x := range j.Job.Pace.Peers {
-			if x.Slower > 0 {
-				out.Slow = append(out.Slow, fmt.Sprintf("%s takes %.1f× as long as the others: %s instead of %s",
-					x.PeerName, x.Slower, span(seconds(x.Slower*x.Others)), span(seconds(x.Others))))
-			}
-		}
+	if j, err := p.Job(ctx, id); err == nil { // without it nothing is said of peers
+		out.Slow = j.Job.Pace.Slow(span)
 	}
 	return out, nil
 }

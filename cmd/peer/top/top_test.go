@@ -63,7 +63,7 @@ func TestTheScreensAreAsTheyWere(t *testing.T) {
 		{ID: "render5eqob.7.1", Slot: 7, Attempt: 1, State: "failed", PeerName: "nas", Took: 0.4, Message: "exit code 3"},
 		{ID: "render5eqob.41.2", Slot: 41, Attempt: 2, State: "running", PeerName: "mini", Item: "scene-41"},
 		{ID: "render5eqob.9.1", Slot: 9, Attempt: 1, State: "complete", PeerName: "nas", Took: 2.9},
-	}, Slow: []string{"pi takes 5.0× as long as the others: 12 s instead of 2.4 s"}}
+	}, Slow: []string{"pi takes 5× as long as the others: 12 s instead of 2.4 s"}}
 	for name, do := range map[string]func(*Model){
 		"overview": func(*Model) {},
 		"chosen":   func(m *Model) { m.keys(t, "down", "down", "down", "down") },
@@ -255,7 +255,7 @@ func TestEachQuestionIsAskedOfThePeer(t *testing.T) {
 		if s.Logs != nil && fmt.Sprint(s.Logs.Lines) != "[one two bad]" {
 			t.Errorf("%q", s.Logs.Lines)
 		}
-		if s.Tasks != nil && fmt.Sprint(s.Tasks.Slow) != "[pi takes 5.0× as long as the others: 12 s instead of 2.4 s]" {
+		if s.Tasks != nil && fmt.Sprint(s.Tasks.Slow) != "[pi takes 5× as long as the others: 12 s instead of 2.4 s]" {
 			t.Errorf("%q", s.Tasks.Slow)
 		}
 		p = &asked{err: errors.New("gone")}
