@@ -35,7 +35,7 @@ func TestADecisionOfSomebodyElseDoesNotCountAsTheStepsOwn(t *testing.T) {
 	if n := renewed(); n != 1 {
 		t.Fatalf("%d slots are renewed, want one at a time", n)
 	}
-	r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Updating, Message: "somebody says go on"}})
+	r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutUpdating, Message: "somebody says go on"}})
 	if n := renewed(); n != 1 {
 		t.Errorf("%d slots are renewed after a word of somebody else, want one at a time", n)
 	}
@@ -49,7 +49,7 @@ func TestADecisionIsRecognisedWhenItComesBackFromTheLedger(t *testing.T) {
 		{Retire: &ledger.Retire{Job: "s", Slots: runs, Reason: taskstate.ReasonScaled}},
 		{Grow: &ledger.Grow{Job: "s", N: 2, Version: 1}},
 		{Grow: &ledger.Grow{Job: "s", Peers: []taskstate.PeerID{"a", "b"}, Version: 1}},
-		{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "why", Version: 3}},
+		{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutPaused, Message: "why", Version: 3}},
 	}
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 3)}})

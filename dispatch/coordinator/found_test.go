@@ -230,7 +230,7 @@ func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
 	if got := r.commands("batch a 3 s.1.2=failed s.2.2=running"); !strings.Contains(got, "rollout s v2 paused") {
 		t.Fatalf("the update is not paused:\n%s", got)
 	}
-	r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Updating}})
+	r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutUpdating}})
 	if got := r.commands("advance 3s a"); !strings.Contains(got, "rollout s v2 completed") {
 		t.Errorf("it waits for ever for a task that will not come:\n%s", got)
 	}
@@ -272,7 +272,7 @@ func TestASurgeThatIsOverIsNotWantedBackForWhatWasGivenUpWithIt(t *testing.T) {
 	// The second of the two new ones fails for good while the first has just been restarted.
 	got := r.commands("batch a 4 s.1.2=failed s.2.1=failed", "batch a 5 s.2.2=running s.1.3=failed", "advance 6s a")
 	rec, _ := r.state.Job("s")
-	if strings.Contains(got, "renew") || rec.Rollout().State != ledger.Completed || !rec.Slot(1).Retired || !rec.Slot(2).Open {
+	if strings.Contains(got, "renew") || rec.Rollout().State != taskstate.RolloutCompleted || !rec.Slot(1).Retired || !rec.Slot(2).Open {
 		t.Errorf("want the update ended and the slot that runs kept, it is %s:\n%s", rec.Rollout().State, got)
 	}
 }

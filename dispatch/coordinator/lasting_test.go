@@ -191,7 +191,7 @@ func (m *model) randomWish(rt *rapid.T) {
 	case what < 45 && len(lasts) > 0:
 		m.update(rt, rapid.SampledFrom(lasts).Draw(rt, "job"))
 	case what < 55 && len(lasts) > 0:
-		to := rapid.SampledFrom([]ledger.RolloutState{ledger.Paused, ledger.Updating, ledger.RollingBack}).Draw(rt, "to")
+		to := rapid.SampledFrom([]taskstate.RolloutState{taskstate.RolloutPaused, taskstate.RolloutUpdating, taskstate.RolloutRollingBack}).Draw(rt, "to")
 		m.wish(ledger.Command{Rollout: &ledger.Rollout{Job: rapid.SampledFrom(lasts).Draw(rt, "job").Job().ID, State: to, Message: "wished"}})
 	case what < 70:
 		a := rapid.SampledFrom([]ledger.Availability{ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain}).Draw(rt, "availability")

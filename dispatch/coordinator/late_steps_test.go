@@ -85,7 +85,7 @@ func TestASurgeIsNotAddedOnceAnotherUpdateNeedsNone(t *testing.T) {
 }
 
 func TestATaskIsNotReplacedOnceItsUpdateIsPausedOrTurnedBack(t *testing.T) {
-	for _, to := range []ledger.RolloutState{ledger.Paused, ledger.RollingBack} {
+	for _, to := range []taskstate.RolloutState{taskstate.RolloutPaused, taskstate.RolloutRollingBack} {
 		r := newRig(t, CoreConfig{})
 		job := r.serviceOn(taskstate.Update{Parallelism: 1, Monitor: 1000})
 		job.Run.Noop = &taskstate.Noop{Duration: 2}
@@ -137,7 +137,7 @@ func TestAnUpdateIsNotTurnedBackOnceItMayGoOn(t *testing.T) {
 	job.Update = &bears
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	r.decide()
-	if rec, _ := r.state.Job("s"); rec.Rollout().State != ledger.Updating {
+	if rec, _ := r.state.Job("s"); rec.Rollout().State != taskstate.RolloutUpdating {
 		t.Errorf("the update is %s, though its failures do not matter any more", rec.Rollout().State)
 	}
 	r.goesOn()

@@ -141,7 +141,7 @@ func TestARefusedDecisionDoesNotHoldItsJobBack(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 1)}})
 	l := r.core.jobs.of("s").lasting
-	done := ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}
+	done := ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutCompleted}}
 	r.core.upkeep.decideFor(r.core.jobs.of("s"), done) // done is one of its own from here on
 	l.proposed = 1
 	if res := r.apply(done); res[0].Refused != ledger.CodeConflict {

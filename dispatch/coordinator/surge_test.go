@@ -98,7 +98,7 @@ func (s *serving) something(cfg CoreConfig) {
 	case what < 3:
 		s.revise()
 	case what < 5:
-		to := rapid.SampledFrom([]ledger.RolloutState{ledger.Paused, ledger.Updating, ledger.RollingBack, ledger.RollingBack}).Draw(s.rt, "to")
+		to := rapid.SampledFrom([]taskstate.RolloutState{taskstate.RolloutPaused, taskstate.RolloutUpdating, taskstate.RolloutRollingBack, taskstate.RolloutRollingBack}).Draw(s.rt, "to")
 		s.wish(ledger.Command{Rollout: &ledger.Rollout{Job: s.job.ID, State: to, Message: "wished"}})
 	case what < 12:
 		w.connect()
@@ -148,7 +148,7 @@ func TestHoweverAnUpdateIsChangedOrTurnedBackItNeverHasMoreDownThanAllowed(t *te
 			}
 		}
 		s.hold = false
-		s.wish(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Updating}})
+		s.wish(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutUpdating}})
 		s.settleDown()
 		if err := s.asWanted("s"); err != nil {
 			rt.Fatalf("%v\n%s\n%s", err, strings.Join(s.core.lastingJobs(), "\n"), tail(r.out.String()))

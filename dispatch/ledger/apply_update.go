@@ -53,7 +53,7 @@ func (b *book) update(c *Update, w *Warrants) Result {
 	var same []int
 	b.finished.needed.count(j.job, -1)
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
-		same = j.turnTo(spec, j.long.goodBefore(j.job.Version), RolloutRecord{State: Updating, Since: b.head.stamp, Began: b.head.stamp})
+		same = j.turnTo(spec, j.long.goodBefore(j.job.Version), RolloutRecord{State: taskstate.RolloutUpdating, Since: b.head.stamp, Began: b.head.stamp})
 	} else {
 		j.adopt(&spec)
 	}
@@ -88,7 +88,9 @@ func (j *JobRecord) wants(same []int) Result {
 }
 
 // forward tells whether a version is being rolled out that nobody knows to be good.
-func forward(s RolloutState) bool { return s == Updating || s == Paused }
+func forward(s taskstate.RolloutState) bool {
+	return s == taskstate.RolloutUpdating || s == taskstate.RolloutPaused
+}
 
 // adopt makes a spec the wanted one.
 func (j *JobRecord) adopt(spec *taskstate.Job) {
@@ -145,14 +147,18 @@ func (l *long) tidy(wanted int, t *slotTable) {
 
 // rolloutMoves says what becomes of a rollout (the first key) that is told to be as the second key
 // says.
-func rolloutMoves() map[RolloutState]map[RolloutState]RolloutState {
-	return map[RolloutState]map[RolloutState]RolloutState{
-		Updating:       {Updating: Updating, Paused: Paused, Completed: Completed},
-		Paused:         {Paused: Paused, Updating: Updating},
-		RollingBack:    {RollingBack: RollingBack, Updating: RollingBack, Paused: RollbackPaused, RollbackPaused: RollbackPaused, RolledBack: RolledBack},
-		RollbackPaused: {RollbackPaused: RollbackPaused, Paused: RollbackPaused, RollingBack: RollingBack, Updating: RollingBack},
-		Completed:      {Completed: Completed},
-		RolledBack:     {RolledBack: RolledBack},
+func rolloutMoves() map[taskstate.RolloutState]map[taskstate.RolloutState]taskstate.RolloutState {
+	const (
+		updating, paused, completed             = taskstate.RolloutUpdating, taskstate.RolloutPaused, taskstate.RolloutCompleted
+		rollingBack, rollbackPaused, rolledBack = taskstate.RolloutRollingBack, taskstate.RolloutRollbackPaused, taskstate.RolloutRolledBack
+	)
+	return map[taskstate.RolloutState]map[taskstate.RolloutState]taskstate.RolloutState{
+		updating:       {updating: updating, paused: paused, completed: completed},
+		paused:         {paused: paused, updating: updating},
+		rollingBack:    {rollingBack: rollingBack, updating: rollingBack, paused: rollbackPaused, rollbackPaused: rollbackPaused, rolledBack: rolledBack},
+		rollbackPaused: {rollbackPaused: rollbackPaused, paused: rollbackPaused, rollingBack: rollingBack, updating: rollingBack},
+		completed:      {completed: completed},
+		rolledBack:     {rolledBack: rolledBack},
 	}
 }
 
@@ -174,9 +180,9 @@ func (b *book) rollout(c *Rollout) Result {
 	now := &j.long.rollout
 	to, ok := rolloutMoves()[now.State][c.State]
 	switch {
-	case !ok && c.State == RollingBack && j.long.previous == 0:
+	case !ok && c.State == taskstate.RolloutRollingBack && j.long.previous == 0:
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
-	case !ok && c.State == RollingBack:
+	case !ok && c.State == taskstate.RolloutRollingBack:
 		j.long.revised = b.head.index
 		b.finished.needed.count(j.job, -1)
 		// Under a new number: attempts of the version in between stay told apart. There is no way
@@ -184,7 +190,7 @@ func (b *book) rollout(c *Rollout) Result {
 		if o := j.job.Order; o != nil {
 			j.long.turned = max(j.long.turned, o.At)
 		}
-		to := RolloutRecord{State: RollingBack, Message: c.Message, Since: b.head.stamp, Began: b.head.stamp}
+		to := RolloutRecord{State: taskstate.RolloutRollingBack, Message: c.Message, Since: b.head.stamp, Began: b.head.stamp}
 		same := j.turnTo(*j.long.versions[j.long.previous], 0, to)
 		b.finished.needed.count(j.job, 1)
 		return j.wants(same)

@@ -343,31 +343,17 @@ type Grow struct {
 	Seen    uint64             `cbor:"6,keyasint,omitempty"` // see above
 }
 
-// RolloutState is how far an update has come.
-type RolloutState = taskstate.RolloutState
-
-// The states of a rollout.
-const (
-	NoRollout      = taskstate.RolloutNone
-	Updating       = taskstate.RolloutUpdating
-	Paused         = taskstate.RolloutPaused
-	Completed      = taskstate.RolloutCompleted
-	RollingBack    = taskstate.RolloutRollingBack
-	RolledBack     = taskstate.RolloutRolledBack
-	RollbackPaused = taskstate.RolloutRollbackPaused
-)
-
 // Rollout moves the rollout of a lasting job on: the coordinator's progress, or a person's word.
 // Paused pauses whatever is going on, Updating continues what is paused, RollingBack begins a
 // rollback – the spec before becomes a new version – or continues one. Version is the version it is
 // about: CodeConflict if another one is wanted by now, 0 = whatever it is.
 type Rollout struct {
-	Job     taskstate.JobID `cbor:"1,keyasint"`
-	State   RolloutState    `cbor:"2,keyasint"`
-	Message string          `cbor:"3,keyasint,omitempty"`
-	Version int             `cbor:"4,keyasint,omitempty"`
-	Seen    uint64          `cbor:"5,keyasint,omitempty"` // see above
-	Failed  int             `cbor:"6,keyasint,omitempty"` // on how many slots the version failed, as its update ended all the same
+	Job     taskstate.JobID        `cbor:"1,keyasint"`
+	State   taskstate.RolloutState `cbor:"2,keyasint"`
+	Message string                 `cbor:"3,keyasint,omitempty"`
+	Version int                    `cbor:"4,keyasint,omitempty"`
+	Seen    uint64                 `cbor:"5,keyasint,omitempty"` // see above
+	Failed  int                    `cbor:"6,keyasint,omitempty"` // on how many slots the version failed, as its update ended all the same
 }
 
 // Availability says whether a peer takes tasks.

@@ -21,14 +21,14 @@ func from(seen uint64, c ledger.Command) ledger.Command {
 // following lists a command of each kind that follows from what was seen up to an index.
 func following(seen uint64) []ledger.Command {
 	return []ledger.Command{
-		from(seen, grow("j", 2)), from(seen, renew("j", 0, run(1, 1, 1))), from(seen, retire("j", run(2, 1, 1))), from(seen, rollout("j", ledger.Completed)),
+		from(seen, grow("j", 2)), from(seen, renew("j", 0, run(1, 1, 1))), from(seen, retire("j", run(2, 1, 1))), from(seen, rollout("j", taskstate.RolloutCompleted)),
 	}
 }
 
 func TestWhatFollowsFromASpecOrARolloutThatIsNotSoAnyMoreChangesNothing(t *testing.T) {
 	other := service("j", 1) // restarts nothing: the version stays
 	for what, change := range map[string]ledger.Command{
-		"spec": update(other, 2), "version": update(spec(other, 3), 2), "rollout": rollout("j", ledger.Paused), "turned back": rollout("j", ledger.RollingBack),
+		"spec": update(other, 2), "version": update(spec(other, 3), 2), "rollout": rollout("j", taskstate.RolloutPaused), "turned back": rollout("j", taskstate.RolloutRollingBack),
 	} {
 		l := newLog(t)
 		c := service("j", 3)
@@ -42,7 +42,7 @@ func TestWhatFollowsFromASpecOrARolloutThatIsNotSoAnyMoreChangesNothing(t *testi
 			l.refuses(ledger.CodeConflict, late)
 		}
 		j := l.record("j")
-		if a, b := j.Slot(1), j.Slot(2); j.Slots() != 3 || a.Leaving != "" || b.Leaving != "" || j.Rollout().State == ledger.Completed {
+		if a, b := j.Slot(1), j.Slot(2); j.Slots() != 3 || a.Leaving != "" || b.Leaving != "" || j.Rollout().State == taskstate.RolloutCompleted {
 			t.Errorf("%s: %d slots, %+v, %+v, %+v", what, j.Slots(), a, b, j.Rollout())
 		}
 		back, err := ledger.DecodeState(encode(t, l.State))

@@ -42,7 +42,7 @@ func retire(id taskstate.JobID, runs ...ledger.Slots) ledger.Command {
 	return ledger.Command{Retire: &ledger.Retire{Job: id, Slots: runs, Reason: taskstate.ReasonScaled}}
 }
 
-func rollout(id taskstate.JobID, to ledger.RolloutState) ledger.Command {
+func rollout(id taskstate.JobID, to taskstate.RolloutState) ledger.Command {
 	return ledger.Command{Rollout: &ledger.Rollout{Job: id, State: to}}
 }
 
@@ -197,7 +197,7 @@ func TestTheCoordinatorCanStillRollBackAfterEverythingFailed(t *testing.T) {
 	if st := l.record("j").State(); st != taskstate.Running {
 		t.Fatalf("in the middle of a rollout it is %v", st)
 	}
-	l.must(rollout("j", ledger.Completed))
+	l.must(rollout("j", taskstate.RolloutCompleted))
 	if st := l.record("j").State(); st != taskstate.Failed {
 		t.Errorf("after it, it is %v", st)
 	}

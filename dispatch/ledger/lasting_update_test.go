@@ -16,7 +16,7 @@ func TestAnUpdateThatChangesWhatRunsRaisesTheVersionAndOthersDoNot(t *testing.T)
 	other := service("j", 5)
 	other.Submit.Job.Priority = 90
 	l.must(update(other, 1))
-	if j := l.record("j"); j.Job().Count != 5 || j.Job().Version != 1 || j.Rollout().State != ledger.NoRollout || j.Slots() != 3 {
+	if j := l.record("j"); j.Job().Count != 5 || j.Job().Version != 1 || j.Rollout().State != taskstate.RolloutNone || j.Slots() != 3 {
 		t.Errorf("in place: version %d, %+v", j.Job().Version, j.Rollout())
 	}
 	if r := l.one(update(other, 1)); !r.Existed || r.Version != 1 {
@@ -27,7 +27,7 @@ func TestAnUpdateThatChangesWhatRunsRaisesTheVersionAndOthersDoNot(t *testing.T)
 		t.Errorf("a new version: %+v", r)
 	}
 	j := l.record("j")
-	if r := j.Rollout(); r != (ledger.RolloutRecord{State: ledger.Updating, Since: 5000, Began: 5000, Version: 2, From: 1}) {
+	if r := j.Rollout(); r != (ledger.RolloutRecord{State: taskstate.RolloutUpdating, Since: 5000, Began: 5000, Version: 2, From: 1}) {
 		t.Errorf("rollout %+v", r)
 	}
 	if j.JobOf(1).Run.Noop.Duration != 1 || j.JobOf(2) != j.Job() || j.JobOf(0) != j.Job() || j.JobOf(3) != nil || j.Slot(1).Version != 1 {
@@ -53,31 +53,31 @@ func TestAnUpdateThatMakesNoSenseIsRefused(t *testing.T) {
 	l.refuses(ledger.CodeUnknown, update(service("x", 1), 0))
 	l.must(cancel("j"))
 	l.refuses(ledger.CodeOver, update(service("j", 2), 0))
-	l.refuses(ledger.CodeOver, rollout("j", ledger.Paused))
-	l.refuses(ledger.CodeInvalid, rollout("b", ledger.Paused))
+	l.refuses(ledger.CodeOver, rollout("j", taskstate.RolloutPaused))
+	l.refuses(ledger.CodeInvalid, rollout("b", taskstate.RolloutPaused))
 }
 
 func TestARollbackIsANewVersionWithTheOldContents(t *testing.T) {
 	l := newLog(t)
 	c := service("j", 3)
 	l.must(c, assignOf(1, "j", "p2", run(1, 3, 1)), update(spec(c, 2), 1), renew("j", 2, run(1, 1, 1)), settle("p2", ended("j", 1, taskstate.Shutdown)))
-	l.refuses(ledger.CodeConflict, ledger.Command{Rollout: &ledger.Rollout{Job: "j", State: ledger.Completed, Version: 1}})
-	l.must(rollout("j", ledger.RollingBack))
+	l.refuses(ledger.CodeConflict, ledger.Command{Rollout: &ledger.Rollout{Job: "j", State: taskstate.RolloutCompleted, Version: 1}})
+	l.must(rollout("j", taskstate.RolloutRollingBack))
 	j := l.record("j")
-	if j.Job().Version != 3 || j.Job().Run.Noop.Duration != 1 || j.Rollout().State != ledger.RollingBack || j.Rollout().From != 0 {
+	if j.Job().Version != 3 || j.Job().Run.Noop.Duration != 1 || j.Rollout().State != taskstate.RolloutRollingBack || j.Rollout().From != 0 {
 		t.Errorf("version %d, %+v", j.Job().Version, j.Rollout())
 	}
 	if a, b := j.Slot(1).Version, j.Slot(2).Version; a != 2 || b != 3 {
 		t.Errorf("slots are of versions %d and %d: those that run the old contents need no new attempt", a, b)
 	}
-	l.must(renew("j", 3, run(1, 1, 2)), rollout("j", ledger.Paused))
-	if st := l.record("j").Rollout().State; st != ledger.RollbackPaused {
+	l.must(renew("j", 3, run(1, 1, 2)), rollout("j", taskstate.RolloutPaused))
+	if st := l.record("j").Rollout().State; st != taskstate.RolloutRollbackPaused {
 		t.Errorf("a rollback that is paused is %q", st)
 	}
-	l.refuses(ledger.CodeConflict, rollout("j", ledger.Completed))
-	l.refuses(ledger.CodeConflict, rollout("j", ledger.RolledBack))
-	l.must(rollout("j", ledger.Updating), rollout("j", ledger.RolledBack)) // somebody says go on, and it succeeds
-	l.refuses(ledger.CodeUnknown, rollout("j", ledger.RollingBack))
+	l.refuses(ledger.CodeConflict, rollout("j", taskstate.RolloutCompleted))
+	l.refuses(ledger.CodeConflict, rollout("j", taskstate.RolloutRolledBack))
+	l.must(rollout("j", taskstate.RolloutUpdating), rollout("j", taskstate.RolloutRolledBack)) // somebody says go on, and it succeeds
+	l.refuses(ledger.CodeUnknown, rollout("j", taskstate.RolloutRollingBack))
 	if v := l.record("j").Versions(); !slices.Equal(v, []int{3}) {
 		t.Errorf("versions %v are kept", v)
 	}
@@ -86,11 +86,11 @@ func TestARollbackIsANewVersionWithTheOldContents(t *testing.T) {
 func TestARollbackGoesToTheLastVersionThatWasRolledOut(t *testing.T) {
 	l := newLog(t)
 	c := service("j", 1)
-	l.must(c, update(spec(c, 2), 1), update(spec(c, 3), 2), rollout("j", ledger.RollingBack))
+	l.must(c, update(spec(c, 2), 1), update(spec(c, 3), 2), rollout("j", taskstate.RolloutRollingBack))
 	if d := l.record("j").Job().Run.Noop.Duration; d != 1 {
 		t.Errorf("after two updates that never got through it went back to contents %d", d)
 	}
-	l.must(update(spec(c, 4), 0), rollout("j", ledger.Completed), update(spec(c, 5), 0), rollout("j", ledger.RollingBack))
+	l.must(update(spec(c, 4), 0), rollout("j", taskstate.RolloutCompleted), update(spec(c, 5), 0), rollout("j", taskstate.RolloutRollingBack))
 	if d := l.record("j").Job().Run.Noop.Duration; d != 4 {
 		t.Errorf("it went back to contents %d", d)
 	}

@@ -93,7 +93,7 @@ func TestAnOrderIsRenewedWithoutRestartingAnything(t *testing.T) {
 		l.refuses(ledger.CodeConflict, ledger.Command{Update: &ledger.Update{Job: stray}})
 		l.must(ledger.Command{Update: &ledger.Update{Job: renewed}})
 		r, _ := l.Job(j.ID)
-		if r.Job().Order.At != 5000 || r.Rollout().State != ledger.NoRollout {
+		if r.Job().Order.At != 5000 || r.Rollout().State != taskstate.RolloutNone {
 			t.Errorf("%+v, %+v", r.Job().Order, r.Rollout())
 		}
 		if again := l.one(ledger.Command{Submit: &ledger.Submit{Job: j}}); !again.Existed || again.Refused != ledger.CodeNone {
@@ -120,7 +120,7 @@ func TestAnUpdateThatWasTurnedBackIsNotMadeAgainByItsOldOrder(t *testing.T) {
 	third := orderOf(t, lastingJob("web", "c"), 3000, first.Order)
 	for _, again := range []bool{false, true} { // also by who has a snapshot
 		l := foundedWith(t, first)
-		l.must(ledger.Command{Update: &ledger.Update{Job: second}}, rollout("web", ledger.RollingBack))
+		l.must(ledger.Command{Update: &ledger.Update{Job: second}}, rollout("web", taskstate.RolloutRollingBack))
 		if again {
 			st, err := ledger.DecodeState(encode(t, l.State))
 			if err != nil {

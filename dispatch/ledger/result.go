@@ -42,13 +42,13 @@ type Again struct {
 
 // RolloutRecord is how far the tasks of a lasting job follow its version.
 type RolloutRecord struct {
-	State   RolloutState `cbor:"1,keyasint,omitempty"`
-	Message string       `cbor:"2,keyasint,omitempty"`
-	Since   int64        `cbor:"3,keyasint,omitempty"` // ledger stamp of State
-	Began   int64        `cbor:"4,keyasint,omitempty"` // ledger stamp at which Version began to be wanted
-	Failed  int          `cbor:"5,keyasint,omitempty"` // on how many slots Version failed, as its update ended all the same
-	Version int          `cbor:"-"`                    // the version that is wanted: Job().Version
-	From    int          `cbor:"-"`                    // the version before, to which a rollback goes; 0 = none
+	State   taskstate.RolloutState `cbor:"1,keyasint,omitempty"`
+	Message string                 `cbor:"2,keyasint,omitempty"`
+	Since   int64                  `cbor:"3,keyasint,omitempty"` // ledger stamp of State
+	Began   int64                  `cbor:"4,keyasint,omitempty"` // ledger stamp at which Version began to be wanted
+	Failed  int                    `cbor:"5,keyasint,omitempty"` // on how many slots Version failed, as its update ended all the same
+	Version int                    `cbor:"-"`                    // the version that is wanted: Job().Version
+	From    int                    `cbor:"-"`                    // the version before, to which a rollback goes; 0 = none
 }
 
 // SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to

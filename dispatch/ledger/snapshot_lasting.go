@@ -105,7 +105,7 @@ func (l *long) unpack(in *lastingSnapshot, job *taskstate.Job) error {
 	if l.previous != 0 && (l.previous == job.Version || l.versions[l.previous] == nil) {
 		return errLasting
 	}
-	if _, ok := rolloutMoves()[l.rollout.State]; !ok && l.rollout.State != NoRollout {
+	if _, ok := rolloutMoves()[l.rollout.State]; !ok && l.rollout.State != taskstate.RolloutNone {
 		return fmt.Errorf("no rollout is %q", l.rollout.State)
 	}
 	return nil

@@ -188,12 +188,12 @@ func TestASnapshotOfVersion01HoldsWhatItHeld(t *testing.T) {
 func anyUse(id taskstate.JobID, n int) []ledger.Command {
 	every := []ledger.Slots{run(1, n, 0)}
 	return []ledger.Command{
-		{Rollout: &ledger.Rollout{Job: id, State: ledger.RollingBack}},
+		{Rollout: &ledger.Rollout{Job: id, State: taskstate.RolloutRollingBack}},
 		{Renew: &ledger.Renew{Job: id, Slots: every}},
 		{Retire: &ledger.Retire{Job: id, Slots: []ledger.Slots{run(n, 1, 0)}}},
 		{Grow: &ledger.Grow{Job: id, N: 1}},
 		{Update: &ledger.Update{Job: taskstate.Job{ID: id, Type: taskstate.ServiceJob, Name: "name-" + string(id), Count: 2, Timeout: 5}}},
-		{Rollout: &ledger.Rollout{Job: id, State: ledger.Completed}},
+		{Rollout: &ledger.Rollout{Job: id, State: taskstate.RolloutCompleted}},
 		{Renew: &ledger.Renew{Job: id, Slots: every}},
 	}
 }

@@ -116,8 +116,8 @@ func anyLasting(r *rapid.T, peer string, job taskstate.JobID, slots []ledger.Slo
 		}
 		return ledger.Command{Update: &ledger.Update{Job: c.Submit.Job, From: version}}
 	case "rollout":
-		return ledger.Command{Rollout: &ledger.Rollout{Job: job, Version: version / 2 * 2, Message: rapid.StringMatching(`[xy]?`).Draw(r, "text"), State: rapid.SampledFrom([]ledger.RolloutState{
-			ledger.Updating, ledger.Paused, ledger.Completed, ledger.RollingBack, ledger.RollingBack, ledger.RolledBack, ledger.RollbackPaused,
+		return ledger.Command{Rollout: &ledger.Rollout{Job: job, Version: version / 2 * 2, Message: rapid.StringMatching(`[xy]?`).Draw(r, "text"), State: rapid.SampledFrom([]taskstate.RolloutState{
+			taskstate.RolloutUpdating, taskstate.RolloutPaused, taskstate.RolloutCompleted, taskstate.RolloutRollingBack, taskstate.RolloutRollingBack, taskstate.RolloutRolledBack, taskstate.RolloutRollbackPaused,
 		}).Draw(r, "rollout")}}
 	case "avail":
 		return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: rapid.SampledFrom([]ledger.Availability{

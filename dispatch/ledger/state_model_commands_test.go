@@ -243,11 +243,11 @@ func (d *dumb) update(c *ledger.Update) {
 	}
 	j.revised = append(j.revised, d.index)
 	if j.job.Type.Lasts() && taskstate.Restarts(&j.job, &spec) {
-		if j.previous == 0 || j.rollout != ledger.Updating && j.rollout != ledger.Paused {
+		if j.previous == 0 || j.rollout != taskstate.RolloutUpdating && j.rollout != taskstate.RolloutPaused {
 			j.previous = j.job.Version
 		}
 		spec.Version++
-		j.rollout, j.message, j.since = ledger.Updating, "", d.stamp
+		j.rollout, j.message, j.since = taskstate.RolloutUpdating, "", d.stamp
 		j.adopt(spec)
 		return
 	}
@@ -288,21 +288,21 @@ func (d *dumb) roll(c *ledger.Rollout) {
 	}
 	was := j.rollout
 	switch {
-	case was == ledger.Updating && (c.State == ledger.Paused || c.State == ledger.Completed),
-		was == ledger.Paused && c.State == ledger.Updating,
-		was == ledger.RollingBack && (c.State == ledger.RolledBack || c.State == ledger.RollbackPaused),
-		was == ledger.RollbackPaused && c.State == ledger.RollingBack,
-		was == c.State && was != ledger.NoRollout:
+	case was == taskstate.RolloutUpdating && (c.State == taskstate.RolloutPaused || c.State == taskstate.RolloutCompleted),
+		was == taskstate.RolloutPaused && c.State == taskstate.RolloutUpdating,
+		was == taskstate.RolloutRollingBack && (c.State == taskstate.RolloutRolledBack || c.State == taskstate.RolloutRollbackPaused),
+		was == taskstate.RolloutRollbackPaused && c.State == taskstate.RolloutRollingBack,
+		was == c.State && was != taskstate.RolloutNone:
 		j.rollout = c.State
-	case was == ledger.RollingBack && c.State == ledger.Paused, was == ledger.RollbackPaused && c.State == ledger.Paused:
-		j.rollout = ledger.RollbackPaused
-	case was == ledger.RollbackPaused && c.State == ledger.Updating, was == ledger.RollingBack && c.State == ledger.Updating:
-		j.rollout = ledger.RollingBack
-	case c.State == ledger.RollingBack && j.previous != 0:
+	case was == taskstate.RolloutRollingBack && c.State == taskstate.RolloutPaused, was == taskstate.RolloutRollbackPaused && c.State == taskstate.RolloutPaused:
+		j.rollout = taskstate.RolloutRollbackPaused
+	case was == taskstate.RolloutRollbackPaused && c.State == taskstate.RolloutUpdating, was == taskstate.RolloutRollingBack && c.State == taskstate.RolloutUpdating:
+		j.rollout = taskstate.RolloutRollingBack
+	case c.State == taskstate.RolloutRollingBack && j.previous != 0:
 		spec := j.specs[j.previous]
 		spec.Version = j.job.Version + 1
 		j.revised = append(j.revised, d.index)
-		j.previous, j.rollout, j.message, j.since = 0, ledger.RollingBack, c.Message, d.stamp
+		j.previous, j.rollout, j.message, j.since = 0, taskstate.RolloutRollingBack, c.Message, d.stamp
 		j.adopt(spec)
 		return
 	default:

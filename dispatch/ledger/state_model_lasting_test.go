@@ -22,7 +22,7 @@ type dumbLasting struct {
 	first    int
 	specs    map[int]taskstate.Job
 	previous int
-	rollout  ledger.RolloutState
+	rollout  taskstate.RolloutState
 	message  string
 	since    int64
 	revised  []uint64 // entries that changed the spec or the rollout
@@ -162,7 +162,7 @@ func (j *dumbJob) done() bool {
 	case !j.job.Type.Lasts():
 		return true
 	}
-	busy := j.rollout == ledger.Updating || j.rollout == ledger.Paused || j.rollout == ledger.RollingBack || j.rollout == ledger.RollbackPaused
+	busy := j.rollout == taskstate.RolloutUpdating || j.rollout == taskstate.RolloutPaused || j.rollout == taskstate.RolloutRollingBack || j.rollout == taskstate.RolloutRollbackPaused
 	return wanted > 0 && wanted >= j.job.Count && !busy
 }
 

@@ -77,10 +77,10 @@ func (w *Warrants) wantsWord(c *Command) bool {
 	case c.Rollout != nil && w.book.lasts(c.Rollout.Job):
 		j := w.book.jobs[c.Rollout.Job]
 		switch now := j.long.rollout.State; c.Rollout.State {
-		case Updating:
-			return now != Updating
-		case RollingBack:
-			return now != RollingBack && (now != Updating || j.job.Updating().OnFailure != taskstate.RollBackUpdate)
+		case taskstate.RolloutUpdating:
+			return now != taskstate.RolloutUpdating
+		case taskstate.RolloutRollingBack:
+			return now != taskstate.RolloutRollingBack && (now != taskstate.RolloutUpdating || j.job.Updating().OnFailure != taskstate.RollBackUpdate)
 		}
 	}
 	return false

@@ -174,7 +174,7 @@ func asking(t *rapid.T) ledger.Command {
 		{Cancel: &ledger.Cancel{Job: job, Reason: word("reason")}},
 		{Renew: &ledger.Renew{Job: job, Slots: slots, Reason: taskstate.ReasonRetried}},
 		{Retire: &ledger.Retire{Job: job, Slots: slots, Reason: taskstate.ReasonCancelled}},
-		{Rollout: &ledger.Rollout{Job: job, State: ledger.Paused, Message: word("message"), Version: int(number)}},
+		{Rollout: &ledger.Rollout{Job: job, State: taskstate.RolloutPaused, Message: word("message"), Version: int(number)}},
 		{Pin: &ledger.Pin{Job: job, Not: number > 1}},
 		{Invite: &ledger.Invite{ID: word("id"), Secret: []byte(word("secret")), Roles: roles, Expires: number, Uses: int(number)}},
 		{Invite: &ledger.Invite{ID: word("id"), Secret: []byte(word("secret")), Roles: roles, Lasts: number}},
@@ -338,7 +338,7 @@ func TestWithoutAPersonsWordOnlyWhatFollowsFromAJobIsDecided(t *testing.T) {
 	}
 	forged := ticket
 	forged.Invite = &ledger.Invite{ID: "u", Secret: ticket.Invite.Secret, Roles: ticket.Invite.Roles}
-	rollout := func(id taskstate.JobID, to ledger.RolloutState) ledger.Command {
+	rollout := func(id taskstate.JobID, to taskstate.RolloutState) ledger.Command {
 		return ledger.Command{Rollout: &ledger.Rollout{Job: id, State: to, Message: "so"}}
 	}
 	l.must(
@@ -353,7 +353,7 @@ func TestWithoutAPersonsWordOnlyWhatFollowsFromAJobIsDecided(t *testing.T) {
 		"again, of a batch job": {Renew: &ledger.Renew{Job: "j", Slots: one, Reason: taskstate.ReasonMoved}},
 		"stop a task":           {Retire: &ledger.Retire{Job: "s", Slots: one, Reason: taskstate.ReasonCancelled}},
 		"fewer of a batch job":  {Retire: &ledger.Retire{Job: "j", Slots: one, Reason: taskstate.ReasonScaled}},
-		"turn back":             rollout("s", ledger.RollingBack),
+		"turn back":             rollout("s", taskstate.RolloutRollingBack),
 		"pin":                   {Pin: &ledger.Pin{Job: "j"}},
 		"pause":                 pause("p2"),
 		"label":                 {Label: &ledger.Label{Peer: "p2", Set: map[string]string{"a": "b"}}},
@@ -375,12 +375,12 @@ func TestWithoutAPersonsWordOnlyWhatFollowsFromAJobIsDecided(t *testing.T) {
 		joins("t", admission.Prove(secret, "p7")),
 		ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: one, Reason: taskstate.ReasonMoved}},
 		ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: one, Reason: taskstate.ReasonScaled}},
-		rollout("s", ledger.Paused), rollout("b", ledger.RollingBack), rollout("b", ledger.Paused),
+		rollout("s", taskstate.RolloutPaused), rollout("b", taskstate.RolloutRollingBack), rollout("b", taskstate.RolloutPaused),
 	)
-	l.refuses(ledger.CodeUnsigned, rollout("s", ledger.Updating))
-	l.refuses(ledger.CodeUnsigned, rollout("b", ledger.RollingBack))
+	l.refuses(ledger.CodeUnsigned, rollout("s", taskstate.RolloutUpdating))
+	l.refuses(ledger.CodeUnsigned, rollout("b", taskstate.RolloutRollingBack))
 	n := uint64(100)
-	for _, c := range []ledger.Command{rollout("s", ledger.Updating), rollout("b", ledger.RollingBack), asked["cancel"], asked["pin"], asked["do not require orders"]} {
+	for _, c := range []ledger.Command{rollout("s", taskstate.RolloutUpdating), rollout("b", taskstate.RolloutRollingBack), asked["cancel"], asked["pin"], asked["do not require orders"]} {
 		n++
 		l.must(signed(t, "p1", 1000, n, c))
 	}

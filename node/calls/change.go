@@ -78,7 +78,7 @@ func (c *Call) checkChange() *api.Error {
 		}
 		return id(c.Retire.Job)
 	case c.Rollout != nil:
-		asked := []ledger.RolloutState{ledger.Paused, ledger.Updating, ledger.RollingBack}
+		asked := []taskstate.RolloutState{taskstate.RolloutPaused, taskstate.RolloutUpdating, taskstate.RolloutRollingBack}
 		if !slices.Contains(asked, c.Rollout.State) || len(c.Rollout.Message) > MaxReason {
 			return api.Errorf(api.Usage, "a rollout is paused, continued or turned back")
 		}

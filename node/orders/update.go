@@ -272,8 +272,8 @@ func (o *Orders) decidedJob(ctx context.Context, id string) (*taskstate.Job, err
 
 // Rollout implements api.ChangeBackend.
 func (o *Orders) Rollout(ctx context.Context, id string, q api.RolloutRequest) (api.JobAnswer, error) {
-	state, ok := map[string]ledger.RolloutState{
-		api.PauseRollout: ledger.Paused, api.ContinueRollout: ledger.Updating, api.RollBack: ledger.RollingBack,
+	state, ok := map[string]taskstate.RolloutState{
+		api.PauseRollout: taskstate.RolloutPaused, api.ContinueRollout: taskstate.RolloutUpdating, api.RollBack: taskstate.RolloutRollingBack,
 	}[q.Action]
 	if !ok {
 		return api.JobAnswer{}, api.Errorf(api.Usage, "rollout %q: expected pause, continue or rollback", q.Action)

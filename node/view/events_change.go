@@ -55,11 +55,11 @@ func none(runs, refused []ledger.Slots) bool {
 
 // rolloutState is what became of a rollout that was told to be in a state: going on, a rollback
 // goes on as one.
-func (v *Events) rolloutState(c *ledger.Rollout) (is ledger.RolloutState) {
+func (v *Events) rolloutState(c *ledger.Rollout) (is taskstate.RolloutState) {
 	is = c.State
 	v.replica.Read(func(s *ledger.State) {
-		if j, ok := s.Job(c.Job); ok && (c.State == ledger.Updating || c.State == ledger.Paused) {
-			if now := j.Rollout().State; now == ledger.RollingBack || now == ledger.RollbackPaused {
+		if j, ok := s.Job(c.Job); ok && (c.State == taskstate.RolloutUpdating || c.State == taskstate.RolloutPaused) {
+			if now := j.Rollout().State; now == taskstate.RolloutRollingBack || now == taskstate.RolloutRollbackPaused {
 				is = now
 			}
 		}

@@ -42,13 +42,13 @@ func (t *explainer) tellChanges() {
 		}
 	}
 	r := t.job.rollout
-	if r.State == ledger.NoRollout {
+	if r.State == taskstate.RolloutNone {
 		return
 	}
 	what := "update to"
 	if backwards(r.State) {
 		what = "way back, as"
-		t.add(r.Began, api.Fact{Kind: kindJob, State: string(ledger.RollingBack), Text: fmt.Sprintf("goes back to the version before, as version %d", r.Version)})
+		t.add(r.Began, api.Fact{Kind: kindJob, State: string(taskstate.RolloutRollingBack), Text: fmt.Sprintf("goes back to the version before, as version %d", r.Version)})
 	} else {
 		t.add(r.Began, api.Fact{Kind: kindJob, State: "updated", Text: fmt.Sprintf("updated to version %d", r.Version)})
 	}
@@ -75,13 +75,13 @@ func (t *explainer) tellSkips() {
 	}
 }
 
-func backwards(s ledger.RolloutState) bool {
-	return s == ledger.RollingBack || s == ledger.RolledBack || s == ledger.RollbackPaused
+func backwards(s taskstate.RolloutState) bool {
+	return s == taskstate.RolloutRollingBack || s == taskstate.RolloutRolledBack || s == taskstate.RolloutRollbackPaused
 }
 
 // tellChange tells a change of the job that this peer remembers, if the ledger does not tell it.
 func (t *explainer) tellChange(e *event) {
-	if r := t.job.rollout; e.at == r.Began || e.at == r.Since && r.State != ledger.NoRollout {
+	if r := t.job.rollout; e.at == r.Began || e.at == r.Since && r.State != taskstate.RolloutNone {
 		return
 	}
 	f := api.Fact{Kind: kindJob, State: e.state, Text: strings.TrimSuffix(e.state+": "+e.note, ": ")}

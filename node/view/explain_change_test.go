@@ -43,7 +43,7 @@ func TestAStoryTellsAnUpdateAndAMove(t *testing.T) {
 	}
 	b.end("a", shutdownFor(taskstate.Task("s", 1, 1), taskstate.ReasonUpdated))
 	b.decide(ledger.Command{Assign: &ledger.Assign{Job: "s", Peer: "b", Incarnation: "i", Version: 2, Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 2}}}})
-	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "for lunch"}})
+	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutPaused, Message: "for lunch"}})
 	b.is("s",
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
@@ -52,7 +52,7 @@ func TestAStoryTellsAnUpdateAndAMove(t *testing.T) {
 		"7000 1.2 given to name-b "+spread,
 		"8000  update to version 2: paused: for lunch",
 	)
-	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.RollingBack}})
+	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutRollingBack}})
 	if got := strings.Join(b.story("s"), "\n"); !strings.Contains(got, "9000  goes back to the version before, as version 3") {
 		t.Errorf("%s", got)
 	}
@@ -174,9 +174,9 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	b.decide(ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: moved, Reason: taskstate.ReasonScaled}}) // changes nothing
 	b.decide(ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: moved, Reason: taskstate.ReasonDrained}})
 	b.decide(ledger.Command{Grow: &ledger.Grow{Job: "s", N: 1}})
-	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.RollingBack}})
-	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "wait"}})
-	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}) // refused
+	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutRollingBack}})
+	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutPaused, Message: "wait"}})
+	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: taskstate.RolloutCompleted}}) // refused
 	var got []string
 	evs, _, _ := b.hub.after(since)
 	for _, e := range evs {

@@ -42,7 +42,7 @@ func fullRow(s *ledger.State, j *ledger.JobRecord, reported map[taskstate.State]
 // rolloutRow counts how far an update has come; nil if there never was one.
 func rolloutRow(j *ledger.JobRecord) *api.Rollout {
 	r := j.Rollout()
-	if r.State == ledger.NoRollout {
+	if r.State == taskstate.RolloutNone {
 		return nil
 	}
 	out := &api.Rollout{State: string(r.State), From: r.From, Message: r.Message, Failed: r.Failed, Since: stamp(r.Since)}

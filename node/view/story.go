@@ -29,9 +29,9 @@ var told = map[string]map[string]string{
 		"activated": "takes tasks", "paused": "takes no new tasks", "drained": "is drained",
 	},
 	kindJob: {
-		"updated": "was updated", "signed": "was signed anew", string(ledger.Paused): "its update is paused", string(ledger.RollingBack): "its update is turned back",
-		string(ledger.RolledBack): "its update was turned back", string(ledger.RollbackPaused): "its rollback is paused",
-		string(ledger.Completed): "its update is complete", "grown": "has more tasks", "skipped": "skipped 1 run",
+		"updated": "was updated", "signed": "was signed anew", string(taskstate.RolloutPaused): "its update is paused", string(taskstate.RolloutRollingBack): "its update is turned back",
+		string(taskstate.RolloutRolledBack): "its update was turned back", string(taskstate.RolloutRollbackPaused): "its rollback is paused",
+		string(taskstate.RolloutCompleted): "its update is complete", "grown": "has more tasks", "skipped": "skipped 1 run",
 	},
 }
 

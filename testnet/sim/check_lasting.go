@@ -71,7 +71,7 @@ func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 	case cmd.Update != nil && r.Refused == ledger.CodeNone:
 		c.about(cmd.Update.Job.ID)
 	case cmd.Rollout != nil && r.Refused == ledger.CodeNone:
-		if x := c.about(cmd.Rollout.Job); x != nil && cmd.Rollout.State == ledger.Updating {
+		if x := c.about(cmd.Rollout.Job); x != nil && cmd.Rollout.State == taskstate.RolloutUpdating {
 			clear(x.hit) // somebody wants it to go on
 		}
 	case cmd.Renew != nil:

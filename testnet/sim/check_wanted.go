@@ -42,7 +42,7 @@ func (c *check) passive(id taskstate.PeerID) bool {
 // differently tells what is not as it is wanted with a job that lasts.
 func (c *check) differently(j *work, rec *ledger.JobRecord) string {
 	state := rec.Rollout().State
-	paused := state == ledger.Paused || state == ledger.RollbackPaused
+	paused := state == taskstate.RolloutPaused || state == taskstate.RolloutRollbackPaused
 	if state.Active() && !paused {
 		return "its update goes on"
 	}

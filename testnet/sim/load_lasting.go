@@ -69,7 +69,7 @@ func (d *load) wish() {
 	case n < 55:
 		d.revise(last[w.rng.IntN(len(last))])
 	case n < 65:
-		d.steer(last[w.rng.IntN(len(last))], pick(w, ledger.Paused, ledger.Updating, ledger.Updating, ledger.RollingBack))
+		d.steer(last[w.rng.IntN(len(last))], pick(w, taskstate.RolloutPaused, taskstate.RolloutUpdating, taskstate.RolloutUpdating, taskstate.RolloutRollingBack))
 	case n < 80:
 		d.avail(w.anyone(), pick(w, ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain))
 	case n < 90:
@@ -156,7 +156,7 @@ func (d *load) update(j *work, next taskstate.Job) {
 	d.tell(j, func() ledger.Command { return ledger.Command{Update: &ledger.Update{Job: *misread(d.w, &next)}} }, nil)
 }
 
-func (d *load) steer(j *work, to ledger.RolloutState) {
+func (d *load) steer(j *work, to taskstate.RolloutState) {
 	if j.lasts() {
 		d.tell(j, func() ledger.Command {
 			return ledger.Command{Rollout: &ledger.Rollout{Job: j.job.ID, State: to, Message: "by somebody"}}
@@ -262,7 +262,7 @@ func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
 		works = works && !broken(rec.JobOf(v))
 	}
 	state := rec.Rollout().State
-	paused := state == ledger.Paused || state == ledger.RollbackPaused
+	paused := state == taskstate.RolloutPaused || state == taskstate.RolloutRollbackPaused
 	switch {
 	case broken(rec.Job()) && state.Active() && !paused: // it stops, turns back or ends by itself, whatever it bears
 	case broken(rec.Job()):
@@ -270,7 +270,7 @@ func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
 		next.Run.Noop = &taskstate.Noop{Duration: goodSpec + int64(d.w.between(0, 3))}
 		d.update(j, next)
 	case paused && (!works || first && d.w.chance(0.5)):
-		d.steer(j, ledger.Updating)
+		d.steer(j, taskstate.RolloutUpdating)
 	}
 }
 

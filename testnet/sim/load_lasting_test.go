@@ -17,8 +17,8 @@ func stuck(t *testing.T, w *world) *work {
 	j.mark(&bad)
 	w.decide(t, ledger.Command{Update: &ledger.Update{Job: bad}})
 	w.decide(t, ledger.Command{Renew: &ledger.Renew{Job: id, Slots: []ledger.Slots{{First: 1, N: 1}}, Version: 2, Reason: taskstate.ReasonUpdated}})
-	w.decide(t, ledger.Command{Rollout: &ledger.Rollout{Job: id, State: ledger.RollingBack}})
-	w.decide(t, ledger.Command{Rollout: &ledger.Rollout{Job: id, State: ledger.RollbackPaused, Message: "it failed, late"}})
+	w.decide(t, ledger.Command{Rollout: &ledger.Rollout{Job: id, State: taskstate.RolloutRollingBack}})
+	w.decide(t, ledger.Command{Rollout: &ledger.Rollout{Job: id, State: taskstate.RolloutRollbackPaused, Message: "it failed, late"}})
 	return j
 }
 
