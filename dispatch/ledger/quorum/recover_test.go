@@ -223,7 +223,7 @@ func TestTheRecoveredLedgerSurvivesARestart(t *testing.T) {
 		fl.insist(job(1))
 		fl.settle()
 		fl.die("a", "b")
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute) // c may have been elected between the two deaths, and finds out what it lost
 		fl.recoverAt("c")
 		fl.insist(job(2))
 		for range 2 {
