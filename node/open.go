@@ -257,12 +257,7 @@ func (n *Node) openNetwork() (err error) {
 func (n *Node) openState() (err error) {
 	n.metrics = newMetrics(n)
 	var known atomic.Pointer[view.View] // other voters ask before it is there
-	if n.ledger, err = n.openLedger(func() []quorum.Candidate {
-		if v := known.Load(); v != nil {
-			return v.Deciders.Candidates(n.ledger.SeatIncarnation())
-		}
-		return nil
-	}); err != nil {
+	if n.ledger, err = n.openLedger(func() []quorum.Candidate { return n.candidates(known.Load()) }); err != nil {
 		return err
 	}
 	n.replica = n.ledger.Replica()
@@ -298,6 +293,14 @@ func (n *Node) openState() (err error) {
 
 // parkLimit is how many statuses wait for ledger entries this peer has not got yet.
 const parkLimit = 100_000
+
+// candidates are the peers that may vote, as far as v knows. Before there is one it is nobody.
+func (n *Node) candidates(v *view.View) []quorum.Candidate {
+	if v == nil {
+		return nil
+	}
+	return v.Deciders.Candidates(n.ledger.SeatIncarnation())
+}
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {

@@ -218,14 +218,22 @@ func TestAVoterWhoseWholeFolderWasTurnedBackIsSeatedAnew(t *testing.T) {
 	})
 }
 
+// alone grows a cluster in which a votes alone and b follows, with a job. The result turns a's folder
+// back to how it is then, while a is down.
+func (fl *cluster) alone() (back func()) {
+	fl.t.Helper()
+	fl.grow(1, "a", "b")
+	fl.insist(job(1))
+	fl.settle()
+	fl.down("a")
+	back = fl.keep("a")
+	fl.up("a")
+	return back
+}
+
 func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
-		fl.grow(1, "a", "b")
-		fl.insist(job(1))
-		fl.settle()
-		fl.down("a")
-		back := fl.keep("a")
-		fl.up("a")
+		back := fl.alone()
 		fl.insist(job(2))
 		fl.settle()
 		time.Sleep(time.Minute) // b has a's word
@@ -260,12 +268,7 @@ func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testi
 
 func TestAFollowerKnowsWithinAMomentHowFarALoneVoterHadAcknowledged(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
-		fl.grow(1, "a", "b")
-		fl.insist(job(1))
-		fl.settle()
-		fl.down("a")
-		back := fl.keep("a")
-		fl.up("a")
+		back := fl.alone()
 		fl.settle()
 		for i := range 20 { // while entries come, it hears no less
 			fl.insist(job(2 + i))
@@ -284,12 +287,7 @@ func TestAFollowerKnowsWithinAMomentHowFarALoneVoterHadAcknowledged(t *testing.T
 
 func TestALeaderThatHasLessThanAFollowerSaysSoAndSoDoesTheFollowerUntilItIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
-		fl.grow(1, "a", "b")
-		fl.insist(job(1))
-		fl.settle()
-		fl.down("a")
-		back := fl.keep("a")
-		fl.up("a")
+		back := fl.alone()
 		for i := range 10 {
 			fl.insist(job(2 + i))
 		}
