@@ -218,8 +218,8 @@ func TestAVoterWhoseWholeFolderWasTurnedBackIsSeatedAnew(t *testing.T) {
 	})
 }
 
-// alone grows a cluster in which a votes alone and b follows, with a job. The result turns a's folder
-// back to how it is then, while a is down.
+// alone grows a cluster in which a votes alone and b follows, with a job. The result turns a's
+// folder back to how it is then, while a is down.
 func (fl *cluster) alone() (back func()) {
 	fl.t.Helper()
 	fl.grow(1, "a", "b")
