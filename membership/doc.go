@@ -18,7 +18,9 @@
 //     evidence.
 //   - Doubts. A refutation is gossiped a few times only, and memberlist at a peer that misses it
 //     calls the suspect dead. So everything is exchanged with a suspect itself, unless it has been
-//     refuted a moment later, in clusters up to LargeCluster.
+//     refuted a moment later, in clusters up to LargeCluster. Who spoke a moment before memberlist
+//     calls it dead is suspect until it was asked: memberlist goes on from a suspicion until it is
+//     refuted, and a peer that is just back would be dead by one of its life before.
 //   - Members that lie. memberlist takes everybody's word; what stands between (intake) lets only
 //     messages through that peers of this program send, and few of one peer at a time. What a
 //     member says about itself is signed, with its incarnation: others pass it on and can change

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"context"
 	"time"
 )
 
@@ -39,7 +40,14 @@ func (m *Membership) gone(id string) {
 	m.pump.ring() // also for this peer's own goodbye
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.stopped && m.table.gone(id, time.Now()) {
+	switch now := time.Now(); {
+	case m.stopped:
+	case m.table.spoke(id, now, m.timings.Probe) && m.asking < ReachAtOnce && m.probes.begin(func(ctx context.Context) { m.askDead(ctx, id) }):
+		m.asking++
+		if m.table.ask(id, now) {
+			m.dirty()
+		}
+	case m.table.gone(id, now):
 		m.dirty()
 		m.log.Info("peer is dead", "peer", id)
 	}

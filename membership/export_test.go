@@ -62,7 +62,7 @@ func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
 	return nil
 }
 
-// reachAll reaches several peers, reachAtOnce at a time, and reports each.
+// reachAll reaches several peers, ReachAtOnce at a time, and reports each.
 func (r *reacher) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
 	each(ids, func(id string) {
 		if ctx.Err() == nil {

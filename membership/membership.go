@@ -56,6 +56,7 @@ type Membership struct {
 	left      bool               // Leave was called: nobody is tried any more
 	strangers map[string]meta    // turned away; tried when they are admitted
 	hearings  map[string]hearing // by the peer it is about
+	asking    int                // peers that are asked before they are held dead
 }
 
 // maxStrangers bounds what is remembered of members that were turned away.

@@ -18,8 +18,10 @@ import (
 	"github.com/coveyproject/covey/p2p"
 )
 
+// ReachAtOnce is how many absent peers are tried at the same time.
+const ReachAtOnce = 8
+
 const (
-	reachAtOnce  = 8                      // peers that are tried at the same time
 	connectLimit = 3 * time.Second        // for one of them
 	joinTries    = 4                      // push/pulls with a peer that answers
 	kickDelay    = 200 * time.Millisecond // a peer that was heard usually joins by itself
@@ -94,7 +96,7 @@ func (r *reacher) reconnect(ctx context.Context) {
 		case <-t.C:
 			n := 1
 			if r.absentees.hurried() {
-				n = reachAtOnce
+				n = ReachAtOnce
 			}
 			r.reachAbsent(ctx, r.absent(n))
 			t.Reset(r.pace())
@@ -192,7 +194,7 @@ func (r *reacher) pace() time.Duration {
 	return r.timings.Retry*3/4 + rand.N(r.timings.Retry/2)
 }
 
-// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. A peer that was
+// reachAbsent reaches peers of the book that are not here, ReachAtOnce at a time. A peer that was
 // reached has told of others: those are only greeted in their turn. Otherwise a large cluster that
 // starts at once would exchange all it knows once for every pair of its peers.
 func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
@@ -214,9 +216,9 @@ func (r *reacher) greet(id string) {
 	}
 }
 
-// each calls f with every id, reachAtOnce at a time, and waits for all.
+// each calls f with every id, ReachAtOnce at a time, and waits for all.
 func each(ids []string, f func(id string)) {
-	slots := make(chan struct{}, reachAtOnce)
+	slots := make(chan struct{}, ReachAtOnce)
 	var work sync.WaitGroup
 	for _, id := range ids {
 		slots <- struct{}{}

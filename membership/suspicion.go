@@ -77,3 +77,27 @@ func (m *Membership) stillSuspected(r rumour) bool {
 	defer m.mu.Unlock()
 	return !m.left && m.table.suspected(r)
 }
+
+// askDead asks a peer that spoke a moment before memberlist called it dead. Most likely it has just
+// come back, from the death that the suspicion was about: then it refutes that now.
+func (m *Membership) askDead(ctx context.Context, peer string) {
+	for range suspicionTries {
+		if m.reach.reach(ctx, peer) != nil || pause.For(ctx, m.timings.Probe/suspicionShare) != nil || !m.inDoubt(peer) {
+			break
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asking--
+	if !m.stopped && m.table.asked(peer, time.Now()) {
+		m.dirty()
+		m.log.Info("peer is dead, though it spoke a moment before", "peer", peer)
+	}
+}
+
+func (m *Membership) inDoubt(peer string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.table.entries[peer]
+	return e != nil && e.asked
+}

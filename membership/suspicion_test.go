@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -18,12 +19,20 @@ import (
 )
 
 // deafTo is a network on which no packet arrives that has word in it, nor, while it is shut,
-// anything that the peer named closed begins.
+// anything that the peer named closed begins. While it is mute no exchange with that peer begins
+// either.
 type deafTo struct {
 	p2p.Net
 	word, closed string
 	missed       *atomic.Int64
-	shut         *atomic.Bool
+	shut, mute   *atomic.Bool
+}
+
+func (d deafTo) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
+	if peer == d.closed && protocol == membership.SyncProtocol && d.mute.Load() {
+		return nil, errors.New("mute")
+	}
+	return d.Net.Dial(ctx, peer, protocol)
 }
 
 func (d deafTo) Handle(protocol string, f func(string, net.Conn)) {
@@ -101,15 +110,15 @@ func (f *cluster) whisper(from, to, suspect string) {
 
 // deafCluster is five peers of which p2 gets no packet with p4's words about itself, which a
 // refutation takes along. Nor does an exchange with somebody at random help it by chance.
-func deafCluster(t *testing.T) (*cluster, *atomic.Int64, *atomic.Bool) {
+func deafCluster(t *testing.T) (*cluster, deafTo) {
 	f := newCluster(t, 0)
-	var missed atomic.Int64
-	var shut atomic.Bool
+	deaf := deafTo{word: "name-p4", closed: "p4", missed: new(atomic.Int64), shut: new(atomic.Bool), mute: new(atomic.Bool)}
 	for _, id := range []string{"p0", "p1", "p2", "p3", "p4"} {
 		f.start(id, "a", func(c *membership.Config) {
 			c.Timings.PushPull = time.Hour
 			if id == "p2" {
-				c.Net = deafTo{Net: c.Net, word: "name-p4", closed: "p4", missed: &missed, shut: &shut}
+				deaf.Net = c.Net
+				c.Net = deaf
 			}
 		})
 	}
@@ -121,12 +130,12 @@ func deafCluster(t *testing.T) (*cluster, *atomic.Int64, *atomic.Bool) {
 	}
 	f.within(5*time.Second, "everybody sees everybody", f.complete)
 	time.Sleep(30 * time.Second) // what there was to tell has been told
-	return f, &missed, &shut
+	return f, deaf
 }
 
 func TestAPeerThatMissesTheRefutationDoesNotCallTheSuspectDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, missed, shut := deafCluster(t)
+		f, deaf := deafCluster(t)
 		defer f.close()
 		for id, p := range f.peers {
 			defer p.Observe(func(v *membership.View) {
@@ -135,14 +144,46 @@ func TestAPeerThatMissesTheRefutationDoesNotCallTheSuspectDead(t *testing.T) {
 				}
 			})()
 		}
-		before := missed.Load()
-		shut.Store(true) // p2 believes the whisper only if p4 does not answer
+		before := deaf.missed.Load()
+		deaf.shut.Store(true) // p2 believes the whisper only if p4 does not answer
 		time.Sleep(400 * time.Millisecond)
 		f.whisper("p1", "p2", "p4")
 		time.Sleep(700 * time.Millisecond)
-		shut.Store(false)
+		deaf.shut.Store(false)
 		time.Sleep(4 * time.Second)
-		if missed.Load() == before {
+		if deaf.missed.Load() == before {
+			t.Error("p2 was told of no refutation, and missed none")
+		}
+		if !f.complete() {
+			t.Errorf("p2 sees %s", f.peers["p2"].View())
+		}
+	})
+}
+
+// A suspicion of a peer that was silent goes on in memberlist when it speaks again, until it hears
+// a refutation: a peer that is just back would be called dead.
+func TestAPeerThatSpeaksAgainIsAskedBeforeASuspicionOfItIsBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, deaf := deafCluster(t)
+		defer f.close()
+		defer f.peers["p2"].Observe(func(v *membership.View) {
+			if v.Verdict("p4") == membership.Dead {
+				t.Error("p2 calls p4 dead")
+			}
+		})()
+		before := deaf.missed.Load()
+		deaf.shut.Store(true)
+		deaf.mute.Store(true)
+		time.Sleep(400 * time.Millisecond)
+		f.whisper("p1", "p2", "p4")
+		f.within(2*time.Second, "p2 suspects p4", func() bool { return f.peers["p2"].View().Verdict("p4") == membership.Suspect })
+		time.Sleep(900 * time.Millisecond) // it has asked as often as it does
+		deaf.shut.Store(false)
+		deaf.mute.Store(false)
+		f.whisper("p4", "p2", "p3") // any packet
+		f.within(100*time.Millisecond, "p2 hears p4", func() bool { return f.peers["p2"].View().Verdict("p4") == membership.Alive })
+		time.Sleep(4 * time.Second)
+		if deaf.missed.Load() == before {
 			t.Error("p2 was told of no refutation, and missed none")
 		}
 		if !f.complete() {

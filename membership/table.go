@@ -25,13 +25,19 @@ type entry struct {
 	last     time.Time     // of the signs of life that came from itself
 	silent   bool          // it did not answer when another claimed it gone, and no sign of life came after that
 	parted   bool          // it said goodbye
+	asked    bool          // memberlist holds it dead though it spoke a moment before: it is asked first
 	rtt      time.Duration // smoothed
 	rumour   uint64        // the newest of memberlist's rumours about it, see rumoured
 }
 
 func newTable(self string) *table { return &table{self: self, entries: map[string]*entry{}} }
 
-func (e *entry) verdict() Verdict { return max(e.gossip, e.evidence) }
+func (e *entry) verdict() Verdict {
+	if e.asked {
+		return max(Suspect, e.evidence)
+	}
+	return max(e.gossip, e.evidence)
+}
 
 // change applies f and stamps the verdict if it is another one afterwards.
 func (t *table) change(id string, now time.Time, f func(*entry)) bool {
@@ -56,7 +62,7 @@ func (t *table) joined(id string, m meta, now time.Time) {
 		e.meta, e.addrs = m, m.Addrs
 		e.gossip, e.evidence, e.refused = Alive, 0, time.Time{}
 		e.lives++
-		e.rumour, e.silent, e.parted = 0, false, false
+		e.rumour, e.silent, e.parted, e.asked = 0, false, false, false
 	})
 }
 
@@ -94,7 +100,26 @@ func (t *table) gone(id string, now time.Time) bool {
 	if t.entries[id] == nil {
 		return false
 	}
-	return t.change(id, now, func(e *entry) { e.gossip, e.evidence = Dead, 0 })
+	return t.change(id, now, func(e *entry) { e.gossip, e.evidence, e.asked = Dead, 0, false })
+}
+
+// spoke tells whether a peer that has not said goodbye spoke a moment ago.
+func (t *table) spoke(id string, now time.Time, moment time.Duration) bool {
+	e := t.entries[id]
+	return e != nil && !e.parted && now.Sub(e.last) < moment
+}
+
+// ask: memberlist holds it dead, and it is asked before that is believed; see asked.
+func (t *table) ask(id string, now time.Time) bool {
+	return t.change(id, now, func(e *entry) { e.gossip, e.evidence, e.asked = Dead, 0, true })
+}
+
+// asked: it was asked whether it is dead, and did not show that it is not.
+func (t *table) asked(id string, now time.Time) bool {
+	if e := t.entries[id]; e == nil || !e.asked {
+		return false
+	}
+	return t.change(id, now, func(e *entry) { e.asked = false })
 }
 
 // missed: a peer of the book that nobody in the cluster speaks of did not answer. A peer that is

@@ -20,6 +20,8 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 	join := func(x *table, at time.Time) { x.joined("a", meta{}, at) }
 	hear := func(x *table, at time.Time) { x.heard("a", at) }
 	gone := func(x *table, at time.Time) { x.gone("a", at) }
+	ask := func(x *table, at time.Time) { x.ask("a", at) }
+	asked := func(x *table, at time.Time) { x.asked("a", at) }
 	miss := func(x *table, at time.Time) { x.missed("a", meta{}, at) }
 	suspicion := func(inc uint32) step {
 		return func(x *table, at time.Time) { x.rumoured(rumour{suspect: true, node: "a", incarnation: inc}, at) }
@@ -53,6 +55,10 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 		"a suspicion about the dead":          {[]step{join, gone, suspicion(1)}, Dead, 2},
 		"a packet does not raise the dead":    {[]step{join, gone, hear}, Dead, 2},
 		"it comes back":                       {[]step{join, gone, join}, Alive, 3},
+		"called dead, and asked":              {[]step{join, hear, ask}, Suspect, 3},
+		"asked, and back":                     {[]step{join, ask, hear, join}, Alive, 4},
+		"asked in vain":                       {[]step{join, hear, ask, hear, asked}, Dead, 5},
+		"asked, and refused on two sides":     {[]step{join, ask, claimGone(Dead), asked}, Dead, 3},
 		"refused here":                        {[]step{join, claimGone(Suspect)}, Suspect, 2},
 		"refused on two sides":                {[]step{join, claimGone(Suspect), claimGone(Dead)}, Dead, 3},
 		"memberlist misses it later":          {[]step{join, claimGone(Dead), suspicion(1), gone}, Dead, 2},
@@ -137,13 +143,30 @@ func TestTheTableKeepsItsLaws(t *testing.T) {
 				}
 			},
 			"gone": func(t *rapid.T) { x.gone(id(t), now) },
+			"gone, and asked": func(t *rapid.T) {
+				id := id(t)
+				if !x.spoke(id, now, 2*time.Second) {
+					return
+				}
+				x.ask(id, now)
+				if v, _ := x.verdictOf(id); v != Suspect {
+					t.Fatalf("who is asked is %s", v)
+				}
+			},
+			"asked": func(t *rapid.T) {
+				id := id(t)
+				x.asked(id, now)
+				if e := x.entries[id]; e != nil && e.gossip == Dead && e.verdict() != Dead {
+					t.Fatalf("who was asked in vain is %s", e.verdict())
+				}
+			},
 			"rumour": func(t *rapid.T) {
 				x.rumoured(rumour{rapid.Bool().Draw(t, "suspect"), id(t), rapid.Uint32Range(0, 5).Draw(t, "inc")}, now)
 			},
 			"heard": func(t *rapid.T) {
 				id := id(t)
 				_, dead := x.heard(id, now)
-				if v, _ := x.verdictOf(id); dead != (v == Dead || v == 0) {
+				if v, _ := x.verdictOf(id); dead != (v == Dead || v == 0 || x.entries[id].asked) {
 					t.Fatalf("heard says dead=%v, the verdict is %s", dead, v)
 				}
 			},

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/p2p"
@@ -54,6 +55,24 @@ func (d *doors) open() []admission.PeerAddr {
 		}
 	}
 	return found
+}
+
+// absentDoors is how many members that are away a newcomer is told of: one less than it tries at
+// once, so that somebody who is there is among the first.
+const absentDoors = membership.ReachAtOnce - 1
+
+// newcomer is what who joins is told: open, and where some members are that are away. Gossip tells
+// a newcomer nothing of them. When all who met them have left, it is for those who came after to
+// find them: they themselves know nobody who is there.
+func (d *doors) newcomer() []admission.PeerAddr {
+	var away []admission.PeerAddr
+	for _, m := range d.members.View().Members {
+		if m.Verdict != membership.Alive && len(m.Addrs) > 0 {
+			away = append(away, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
+		}
+	}
+	rand.Shuffle(len(away), func(i, j int) { away[i], away[j] = away[j], away[i] })
+	return append(d.open(), away[:min(absentDoors, len(away))]...)
 }
 
 // remember tells the network and the peer book where peers are.

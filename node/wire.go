@@ -211,7 +211,7 @@ func (n *Node) ordersConfig() orders.Config {
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
-		Doors: n.doors.open, Remember: n.doors.remember, Wrong: n.own.Of(n.differs), Now: n.ledgerTime,
+		Doors: n.doors.newcomer, Remember: n.doors.remember, Wrong: n.own.Of(n.differs), Now: n.ledgerTime,
 	}
 }
 

@@ -22,7 +22,7 @@ type Config struct {
 	Roster   Roster
 	Seats    interface{ Proof() []admission.Seats }
 	Host     admission.Signer            // signs entries of the roster
-	Doors    func() []admission.PeerAddr // where a newcomer finds this peer, and others
+	Doors    func() []admission.PeerAddr // where a newcomer finds this peer, others, and some that are away
 	Remember func([]admission.PeerAddr)  // where peers are
 	Wrong    func(string) []api.Trouble  // what this peer knows to be wrong with a peer
 	Now      func() int64                // the time that decisions go by, in milliseconds since 1970
