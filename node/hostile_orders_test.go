@@ -143,25 +143,39 @@ type lying struct {
 	*lies
 }
 
-// Write has whole frames, as they are sent.
+// Write has whole frames, one or several that were queued.
 func (c lying) Write(p []byte) (int, error) {
-	var d session.Down
-	if len(p) < 4 || len(p) != 4+int(binary.BigEndian.Uint32(p)) || wire.Unmarshal(p[4:], &d) != nil || d.Assignments == nil || d.Assignments.Complete || len(d.Assignments.Grants) == 0 {
-		return c.Conn.Write(p)
-	}
-	said := p
-	if more := c.Swap(nil); more != nil {
-		(*more)(d.Assignments)
-		b, err := wire.Marshal(d)
-		if err != nil {
-			return 0, err
+	var said []byte
+	for rest := p; len(rest) > 0; {
+		end := len(rest)
+		if len(rest) >= 4 {
+			end = min(end, 4+int(binary.BigEndian.Uint32(rest)))
 		}
-		said = append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+		said = append(said, c.frame(rest[:end])...)
+		rest = rest[end:]
 	}
 	if _, err := c.Conn.Write(said); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// frame is one as it is sent instead.
+func (c lying) frame(p []byte) []byte {
+	var d session.Down
+	if len(p) < 4 || wire.Unmarshal(p[4:], &d) != nil || d.Assignments == nil || d.Assignments.Complete || len(d.Assignments.Grants) == 0 {
+		return p
+	}
+	more := c.Swap(nil)
+	if more == nil {
+		return p
+	}
+	(*more)(d.Assignments)
+	b, err := wire.Marshal(d)
+	if err != nil {
+		return p // the test misses what it waits for
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
 // A coordinator has nothing decided, and only tells a worker that it has: an attempt, a run of a
