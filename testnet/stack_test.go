@@ -83,10 +83,6 @@ func (l *locked) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*locked)(nil)
 
-// hangs is how long a life may take of real time. It takes seconds; one that hangs would otherwise
-// end all tests without a word about its seed.
-const hangs = 3 * time.Minute
-
 // liveStack lives one life in a bubble, and judges what its clients were told.
 func liveStack(t *testing.T, cfg stack.Config) stack.Result {
 	r := inBubble(t, cfg, stack.Run)
@@ -98,7 +94,8 @@ func liveStack(t *testing.T, cfg stack.Config) stack.Result {
 	return r
 }
 
-// inBubble lives a life, with a folder and a clock of its own.
+// inBubble lives a life, with a folder and a clock of its own. One that hangs says its seed a minute
+// before the time of all tests is over.
 func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Result) (r stack.Result) {
 	dir, err := os.MkdirTemp(memory(), "covey-stack")
 	if err != nil {
@@ -106,12 +103,14 @@ func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Resu
 	}
 	defer os.RemoveAll(dir)
 	cfg.Dir, cfg.Settle = dir, synctest.Wait
-	guard := time.AfterFunc(hangs, func() {
-		buf := make([]byte, 8<<20)
-		fmt.Fprintf(os.Stderr, "%s", buf[:runtime.Stack(buf, true)])
-		panic(fmt.Sprintf("the life of seed %d hangs", cfg.Seed))
-	})
-	defer guard.Stop()
+	if end, ok := t.Deadline(); ok {
+		guard := time.AfterFunc(time.Until(end)-time.Minute, func() {
+			buf := make([]byte, 8<<20)
+			fmt.Fprintf(os.Stderr, "%s", buf[:runtime.Stack(buf, true)])
+			panic(fmt.Sprintf("the life of seed %d hangs", cfg.Seed))
+		})
+		defer guard.Stop()
+	}
 	defer func() {
 		if p := recover(); p != nil { // a goroutine that is left over, most likely
 			panic(fmt.Sprintf("seed %d: %v (%v)", cfg.Seed, p, r.Violation))
