@@ -149,6 +149,7 @@ type thing struct {
 	held   Held
 	others map[taskstate.PeerID]time.Time // that said that they keep it, and the ledger does not know; until when that is believed
 	busy   bool
+	rotten bool      // it was damaged while it was busy
 	again  time.Time // not brought or dropped before
 	tell   time.Time // when the ledger is told that it is kept here
 	lose   time.Time // when the ledger is told that it is not here, because it cannot be brought back
@@ -221,7 +222,10 @@ func (c *Core) Holds(held map[taskstate.TaskID]Held, now time.Time) []Do {
 		c.thing(id)
 	}
 	for id, t := range c.things {
-		if h := held[id]; h != t.held && !t.busy {
+		switch h := held[id]; {
+		case t.busy:
+			t.rotten = t.rotten || h == Damaged
+		case h != t.held:
 			t.held, t.fails = h, 0
 			c.look(t, now)
 		}
@@ -310,6 +314,10 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 		}
 		t.fails++
 	}
+	if t.rotten && t.held != NotHeld { // what was done may have been about the damage, or not: bringing what is here is little work
+		t.held, t.fails, t.again = Damaged, 0, time.Time{}
+	}
+	t.rotten = false
 	c.look(t, now)
 	return c.next(now)
 }

@@ -441,6 +441,36 @@ func TestWhatTheLedgerSaysIsHereIsUnsettledWhileItIsLookedFor(t *testing.T) {
 	}
 }
 
+func TestWhatIsDamagedWhileSomethingIsDoneAboutItIsBroughtAfterwards(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	id := taskstate.Task("job", 1, 1)
+	for first, is := range map[Kind]Outcome{Tell: Failed, Bring: OK, Fasten: OK} {
+		c := NewCore("me", now)
+		c.Sees(map[taskstate.PeerID]Peer{"me": {Here: true, Since: now}, "other": {Here: true, Since: now}}, now)
+		held, keepers := map[Kind]Held{Tell: ForGood, Bring: NotHeld, Fasten: ForNow}[first], []taskstate.PeerID{"other"}
+		if first != Tell {
+			keepers = append(keepers, "me")
+		}
+		c.Holds(map[taskstate.TaskID]Held{id: held}, now)
+		dos := c.Keep([]Thing{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 2 * smallBytes, Keepers: keepers, Keep: 2}}}, now)
+		for at := now; len(dos) == 0 && at.Before(now.Add(time.Hour)); at = at.Add(time.Second) {
+			now, dos = at, c.Tick(at)
+		}
+		if len(dos) != 1 || dos[0].Kind != first {
+			t.Fatalf("%d is not begun: %+v", first, dos)
+		}
+		c.Holds(map[taskstate.TaskID]Held{id: Damaged}, now)
+		dos = c.Done(dos[0], is, now)
+		if len(dos) != 1 || dos[0].Kind != Bring {
+			t.Errorf("damaged during %d, then: %+v", first, dos)
+			continue
+		}
+		if dos = c.Done(dos[0], OK, now); slices.ContainsFunc(dos, func(d Do) bool { return d.Kind == Bring }) {
+			t.Errorf("it is brought twice: %+v", dos)
+		}
+	}
+}
+
 func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	here := Peer{Here: true, Since: now}
