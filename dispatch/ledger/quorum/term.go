@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -67,8 +67,18 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		return
 	}
 	term := s.raft.CurrentTerm()
-	if err := s.ask(func() raft.Future { return s.raft.Barrier(0) }); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
-		return
+	for {
+		err := s.ask(func() raft.Future { return s.raft.Barrier(0) })
+		if s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
+			return // raft says so in a moment, or has
+		}
+		if err == nil {
+			break
+		}
+		t.cfg.Log.Debug("elected, and does not know yet that all before is applied", "term", term, "err", err)
+		if pause.For(ctx, announceEvery) != nil {
+			return
+		}
 	}
 	if t.place.unread.err() != nil { // known only now that all before is applied: it could not say what it decides
 		_ = s.raft.LeadershipTransfer().Error() // or the others do not hear it, and elect
@@ -88,10 +98,8 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		t.lead.CompareAndSwap(l, nil)
 		s.store.Await(proposals)
 	}()
-	if err := l.announce(ctx); err != nil {
-		t.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)
-		<-ctx.Done()
-		return
+	if t.announce(ctx, l) != nil {
+		return // the term is over
 	}
 	t.lead.Store(l)
 	t.established(s)
@@ -113,9 +121,11 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 // announceEvery is how often who was elected tries to say so.
 const announceEvery = 100 * time.Millisecond
 
-// announce writes the Lead entry, the first of the term. Raft refuses it while it still believes in
-// a transfer of an earlier term, away from here: then it is tried again.
-func (l *leading) announce(ctx context.Context) error {
+// announce writes the Lead entry, the first of the term, until it is decided or ctx ends: raft
+// leads, so that nobody else will. Raft refuses it, as it does a barrier, while it still believes
+// in a transfer of an earlier term, away from here. And it may be decided though its outcome is unknown: the replica
+// had the entry from a voter that is followed still, before raft applied it here.
+func (t *terms) announce(ctx context.Context, l *leading) error {
 	for {
 		p, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{Chain: true}}})
 		if err != nil {
@@ -124,15 +134,16 @@ func (l *leading) announce(ctx context.Context) error {
 		l.queue <- p // of length queueLen, and nobody else knows it yet
 		select {
 		case d := <-p.done:
-			if !errors.As(d.err, new(ledger.ErrNotCoordinator)) {
-				return d.err
+			said := d.err == nil
+			t.place.rep.Read(func(s *ledger.State) { said = said || s.Epoch() == l.epoch })
+			if said {
+				return nil
 			}
+			t.cfg.Log.Debug("elected, and could not say so yet", "epoch", l.epoch, "err", d.err)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		select {
-		case <-time.After(announceEvery):
-		case <-ctx.Done():
+		if pause.For(ctx, announceEvery) != nil {
 			return ctx.Err()
 		}
 	}

@@ -1,0 +1,52 @@
+package quorum
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/taskstate"
+)
+
+// A peer that raft lets lead and that does not say so leaves its cluster without a coordinator:
+// nobody else is elected.
+func TestWhoIsElectedSaysSoUntilThatIsDecided(t *testing.T) {
+	for what, failed := range map[string]error{
+		"raft does not take it":           ledger.ErrNotCoordinator{},
+		"the outcome went elsewhere":      ErrOutcomeUnknown,
+		"it could not be written at once": ErrTooLarge,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &place{rep: ledger.NewReplica()}}
+			l := &leading{epoch: taskstate.At(1, 2), queue: make(chan *proposal, queueLen)}
+			said := 0
+			go func() {
+				for _, err := range []error{failed, failed, nil} {
+					p := <-l.queue
+					said++
+					p.done <- decided{err: err}
+				}
+			}()
+			if err := terms.announce(t.Context(), l); err != nil || said != 3 {
+				t.Errorf("%s: said %d times, %v", what, said, err)
+			}
+		})
+	}
+}
+
+func TestWhoIsElectedSaysSoOnceIfItsReplicaHadTheEntryFromAnotherVoter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rep := ledger.NewReplica()
+		terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &place{rep: rep}}
+		l := &leading{epoch: taskstate.At(1, 2), queue: make(chan *proposal, queueLen)}
+		go func() {
+			p := <-l.queue
+			rep.Apply(ledger.Entry{Index: 1, Epoch: l.epoch, By: "me", Commands: []ledger.Command{{Lead: &ledger.Lead{Chain: true}}}})
+			p.done <- decided{err: ErrOutcomeUnknown}
+		}()
+		if err := terms.announce(t.Context(), l); err != nil || len(l.queue) > 0 {
+			t.Errorf("%v, and %d more", err, len(l.queue))
+		}
+	})
+}
