@@ -94,8 +94,8 @@ func liveStack(t *testing.T, cfg stack.Config) stack.Result {
 	return r
 }
 
-// inBubble lives a life, with a folder and a clock of its own. One that hangs says its seed a minute
-// before the time of all tests is over.
+// inBubble lives a life, with a folder and a clock of its own. One that hangs says its seed a
+// minute before the time of all tests is over.
 func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Result) (r stack.Result) {
 	dir, err := os.MkdirTemp(memory(), "covey-stack")
 	if err != nil {

@@ -123,8 +123,9 @@ const announceEvery = 100 * time.Millisecond
 
 // announce writes the Lead entry, the first of the term, until it is decided or ctx ends: raft
 // leads, so that nobody else will. Raft refuses it, as it does a barrier, while it still believes
-// in a transfer of an earlier term, away from here. And it may be decided though its outcome is unknown: the replica
-// had the entry from a voter that is followed still, before raft applied it here.
+// in a transfer of an earlier term, away from here. And it may be decided though its outcome is
+// unknown: the replica had the entry from a voter that is followed still, before raft applied it
+// here.
 func (t *terms) announce(ctx context.Context, l *leading) error {
 	for {
 		p, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{Chain: true}}})
