@@ -101,14 +101,14 @@ type demo struct {
 	root  string
 	dirs  []string
 	want  []string // by slot-1: what the same work gives locally
-	home  string   // where the flock's files come to
+	home  string   // where the cluster's files come to
 	tasks []api.Task
 }
 
 const demoPeers = 5
 
-// Demo shows, with explanations on talk and a table on out, that a flock finishes a job and brings
-// its files home although its coordinator, which makes some of them, is lost for good in the
+// Demo shows, with explanations on talk and a table on out, that a cluster finishes a job and
+// brings its files home although its coordinator, which makes some of them, is lost for good in the
 // middle. It fails unless every file is there and right. They stay in a folder that it names.
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	d := &demo{talk: cfg.Talk, out: out}
@@ -194,7 +194,7 @@ func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
-	say("   p%d went on. The flock had no coordinator for %s; all tasks ended %s after the submission.", now, gap.Round(time.Millisecond), took.Round(10*time.Millisecond))
+	say("   p%d went on. The cluster had no coordinator for %s; all tasks ended %s after the submission.", now, gap.Round(time.Millisecond), took.Round(10*time.Millisecond))
 	if err := d.bringHome(ctx, say, watcher, sub.ID); err != nil {
 		return err
 	}

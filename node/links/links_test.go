@@ -14,8 +14,8 @@ import (
 	"github.com/coveyproject/covey/p2p/wire"
 )
 
-// flock are peers that are all connected to each other, over pipes; the last ones relayed.
-func flock(n int) map[string]*Asker {
+// cluster are peers that are all connected to each other, over pipes; the last ones relayed.
+func cluster(n int) map[string]*Asker {
 	all := map[string]*Asker{}
 	view := &membership.View{}
 	for i := range n {
@@ -39,7 +39,7 @@ func flock(n int) map[string]*Asker {
 
 func TestAllPeersTellOfTheirLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, err := flock(4)["p0"].Links(t.Context())
+		out, err := cluster(4)["p0"].Links(t.Context())
 		if err != nil || len(out.Links) != 12 || len(out.Silent) != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -54,7 +54,7 @@ func TestAllPeersTellOfTheirLinks(t *testing.T) {
 
 func TestWhoDoesNotAnswerIsNamedAndNobodyWaitsLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := flock(4)
+		all := cluster(4)
 		mute, other := net.Pipe()
 		defer other.Close()
 		a := all["p0"]
@@ -76,7 +76,7 @@ func TestWhoDoesNotAnswerIsNamedAndNobodyWaitsLonger(t *testing.T) {
 
 func TestWhatAPeerSaysOfStrangersOrOfItselfIsNotPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := flock(2)
+		all := cluster(2)
 		a := all["p0"]
 		a.Dial = func(context.Context, string, string) (net.Conn, error) {
 			c, s := net.Pipe()

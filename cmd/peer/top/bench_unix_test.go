@@ -15,7 +15,7 @@ import (
 // What a second of the screen costs with 20 peers and 100 jobs: answers as JSON are read, taken in
 // and drawn. Divided by a second it is the share of a core.
 func BenchmarkASecondOfTheScreen(b *testing.B) {
-	s := flock(noon, 200)
+	s := cluster(noon, 200)
 	for i := len(s.Peers.Peers); i < 20; i++ {
 		p := s.Peers.Peers[1]
 		p.ID, p.Name, p.Coordinator = fmt.Sprint("12D3", i), fmt.Sprint("peer", i), false

@@ -19,8 +19,8 @@ import (
 
 var noon = time.Date(2026, 11, 3, 14, 2, 11, 0, time.UTC)
 
-// flock is a small cluster in which something goes on; done is how far its array is.
-func flock(at time.Time, done int) Seen {
+// cluster is a small cluster in which something goes on; done is how far its array is.
+func cluster(at time.Time, done int) Seen {
 	ended := at.Add(-3 * time.Minute)
 	peers := []api.Peer{
 		{ID: "12D3m", Name: "mini", Standing: "ready", Availability: "active", Self: true, Path: "self", CPUs: 4, CPUsRunning: 1.2, Memory: 8 << 30, MemoryUsed: 1 << 30, Tasks: 3, Version: "0.2.0", OS: "linux", Arch: "arm64", Roles: []string{"run", "submit"}, Labels: map[string]string{"room": "attic"}, Load: &api.Load{CPU: new(0.31), Memory: new(int64(5 << 30)), MemoryOf: 8 << 30, Average: new(1.52)}},
@@ -45,7 +45,7 @@ func flock(at time.Time, done int) Seen {
 func looking(w, h int) *Model {
 	m := &Model{Width: w, Height: h}
 	for i := range 10 {
-		m.Seen(flock(noon.Add(time.Duration(i-9)*time.Second), 200+17*i))
+		m.Seen(cluster(noon.Add(time.Duration(i-9)*time.Second), 200+17*i))
 	}
 	return m
 }
@@ -105,7 +105,7 @@ func TestTheScreensAreAsTheyWere(t *testing.T) {
 
 func TestAStoppedJobAndItsTasksAreCalledAsTheOtherCommandsCallThem(t *testing.T) {
 	m := &Model{Width: 80, Height: 24}
-	s := flock(noon, 200)
+	s := cluster(noon, 200)
 	s.Jobs[3].State, s.Jobs[3].Tasks = "shutdown", map[string]int{"complete": 2, "shutdown": 3}
 	m.Seen(s)
 	m.keys(t, "G")
@@ -126,7 +126,7 @@ func TestEveryScreenHasTheSizeOfItsTerminalWhateverIsTyped(t *testing.T) {
 		for i := range rapid.IntRange(0, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				s := flock(noon.Add(time.Duration(i)*time.Second), 100+i)
+				s := cluster(noon.Add(time.Duration(i)*time.Second), 100+i)
 				n := rapid.IntRange(0, len(s.Jobs)).Draw(t, "jobs")
 				s.Jobs, s.Peers.Peers = s.Jobs[n:], s.Peers.Peers[:rapid.IntRange(0, 4).Draw(t, "peers")]
 				m.Seen(s)
@@ -177,12 +177,12 @@ func TestNothingIsChangedWithoutAYes(t *testing.T) {
 
 func TestWhatIsLeftIsToldByThePaceOfTheLastHalfMinute(t *testing.T) {
 	m := &Model{Width: 80, Height: 24}
-	m.Seen(flock(noon, 100))
+	m.Seen(cluster(noon, 100))
 	if d := m.left(&m.jobs[0]); d != 0 {
 		t.Errorf("%s is said after one look", d)
 	}
 	for i := range 40 {
-		m.Seen(flock(noon.Add(time.Duration(i+1)*time.Second), 100+10*(i+1)))
+		m.Seen(cluster(noon.Add(time.Duration(i+1)*time.Second), 100+10*(i+1)))
 	}
 	if d := m.left(&m.jobs[0]); d != 10*time.Second { // 100 left, 10 a second
 		t.Errorf("%s", d)
@@ -313,7 +313,7 @@ func TestAQuestionIsNotAskedAgainBeforeItsAnswer(t *testing.T) {
 
 func TestOneLookFollowsAnotherHoweverOftenSomethingIsChanged(t *testing.T) {
 	v := &terminal{ctx: t.Context(), m: &Model{Width: 80, Height: 24}, peer: &asked{}, ends: map[Want]context.CancelFunc{}}
-	look := flock(noon, 200)
+	look := cluster(noon, 200)
 	for range 3 { // a change asks for the overview besides
 		v.Update(look)
 	}
