@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/hashicorp/raft-wal/metadb"
+	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
@@ -360,5 +363,31 @@ func TestWhatWasDecidedIsNotTakenBack(t *testing.T) {
 	}
 	if last, err := m.log.LastIndex(); last != 6 || err != nil {
 		t.Errorf("the log ends at %d, %v", last, err)
+	}
+}
+
+// A flipped bit in a bucket's name leaves a store of sound pages.
+func TestALogWhoseSmallStoreLostABucketIsUnsound(t *testing.T) {
+	for _, bucket := range []string{metadb.MetaBucket, metadb.StableBucket} {
+		dir := t.TempDir()
+		s, err := Open(Config{Dir: dir, Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db, err := bbolt.Open(filepath.Join(dir, metadb.FileName), 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(bucket)) })
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var u *Unsound
+		if _, err = Open(Config{Dir: dir, Log: quiet}); !errors.As(err, &u) || !strings.Contains(err.Error(), bucket) {
+			t.Errorf("without %s: %v", bucket, err)
+		}
 	}
 }

@@ -63,6 +63,11 @@ func proveMeta(dir string) (err error) {
 		if tx.Size() > info.Size() {
 			return fmt.Errorf("%s is cut off at %d bytes of %d", path, info.Size(), tx.Size())
 		}
+		for _, name := range []string{metadb.MetaBucket, metadb.StableBucket} { // raft-wal takes it that both are there
+			if tx.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%s has no %s in it any more", path, name)
+			}
+		}
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(k, v []byte) error { return nil })
 		})
