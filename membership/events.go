@@ -40,16 +40,18 @@ func (m *Membership) gone(id string) {
 	m.pump.ring() // also for this peer's own goodbye
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch now := time.Now(); {
-	case m.stopped:
-	case m.table.spoke(id, now, m.timings.Probe) && m.asking < ReachAtOnce && m.probes.begin(func(ctx context.Context) { m.askDead(ctx, id) }):
+	if m.stopped {
+		return
+	}
+	now := time.Now()
+	// Whom memberlist suspects by its own word has been silent for longer than between two probes.
+	ask := m.table.spoke(id, now, m.timings.Probe) && m.asking < ReachAtOnce && m.probes.begin(func(ctx context.Context) { m.askDead(ctx, id) })
+	if ask {
 		m.asking++
-		if m.table.ask(id, now) {
-			m.dirty()
-		}
-	case m.table.gone(id, now):
+	}
+	if m.table.gone(id, now, ask) {
 		m.dirty()
-		m.log.Info("peer is dead", "peer", id)
+		m.log.Info("peer is held dead", "peer", id, "asked first", ask)
 	}
 }
 

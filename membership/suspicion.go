@@ -89,7 +89,7 @@ func (m *Membership) askDead(ctx context.Context, peer string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asking--
-	if !m.stopped && m.table.asked(peer, time.Now()) {
+	if !m.stopped && m.table.asked(peer) && m.table.gone(peer, time.Now(), false) {
 		m.dirty()
 		m.log.Info("peer is dead, though it spoke a moment before", "peer", peer)
 	}
@@ -98,6 +98,5 @@ func (m *Membership) askDead(ctx context.Context, peer string) {
 func (m *Membership) inDoubt(peer string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.table.entries[peer]
-	return e != nil && e.asked
+	return m.table.asked(peer)
 }

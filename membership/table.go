@@ -95,12 +95,12 @@ func (t *table) parting(id string) {
 	}
 }
 
-// gone: memberlist holds it dead, or it said goodbye.
-func (t *table) gone(id string, now time.Time) bool {
+// gone: memberlist holds it dead, or it said goodbye. It is only suspect while it is asked.
+func (t *table) gone(id string, now time.Time, asked bool) bool {
 	if t.entries[id] == nil {
 		return false
 	}
-	return t.change(id, now, func(e *entry) { e.gossip, e.evidence, e.asked = Dead, 0, false })
+	return t.change(id, now, func(e *entry) { e.gossip, e.evidence, e.asked = Dead, 0, asked })
 }
 
 // spoke tells whether a peer that has not said goodbye spoke a moment ago.
@@ -109,17 +109,10 @@ func (t *table) spoke(id string, now time.Time, moment time.Duration) bool {
 	return e != nil && !e.parted && now.Sub(e.last) < moment
 }
 
-// ask: memberlist holds it dead, and it is asked before that is believed; see asked.
-func (t *table) ask(id string, now time.Time) bool {
-	return t.change(id, now, func(e *entry) { e.gossip, e.evidence, e.asked = Dead, 0, true })
-}
-
-// asked: it was asked whether it is dead, and did not show that it is not.
-func (t *table) asked(id string, now time.Time) bool {
-	if e := t.entries[id]; e == nil || !e.asked {
-		return false
-	}
-	return t.change(id, now, func(e *entry) { e.asked = false })
+// asked tells whether it is asked and has shown no life that memberlist believes.
+func (t *table) asked(id string) bool {
+	e := t.entries[id]
+	return e != nil && e.asked
 }
 
 // missed: a peer of the book that nobody in the cluster speaks of did not answer. A peer that is

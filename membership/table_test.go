@@ -19,9 +19,8 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 	type step func(*table, time.Time)
 	join := func(x *table, at time.Time) { x.joined("a", meta{}, at) }
 	hear := func(x *table, at time.Time) { x.heard("a", at) }
-	gone := func(x *table, at time.Time) { x.gone("a", at) }
-	ask := func(x *table, at time.Time) { x.ask("a", at) }
-	asked := func(x *table, at time.Time) { x.asked("a", at) }
+	gone := func(x *table, at time.Time) { x.gone("a", at, false) }
+	ask := func(x *table, at time.Time) { x.gone("a", at, true) }
 	miss := func(x *table, at time.Time) { x.missed("a", meta{}, at) }
 	suspicion := func(inc uint32) step {
 		return func(x *table, at time.Time) { x.rumoured(rumour{suspect: true, node: "a", incarnation: inc}, at) }
@@ -57,8 +56,8 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 		"it comes back":                       {[]step{join, gone, join}, Alive, 3},
 		"called dead, and asked":              {[]step{join, hear, ask}, Suspect, 3},
 		"asked, and back":                     {[]step{join, ask, hear, join}, Alive, 4},
-		"asked in vain":                       {[]step{join, hear, ask, hear, asked}, Dead, 5},
-		"asked, and refused on two sides":     {[]step{join, ask, claimGone(Dead), asked}, Dead, 3},
+		"asked in vain":                       {[]step{join, hear, ask, hear, gone}, Dead, 5},
+		"asked, and refused on two sides":     {[]step{join, ask, claimGone(Dead), gone}, Dead, 3},
 		"refused here":                        {[]step{join, claimGone(Suspect)}, Suspect, 2},
 		"refused on two sides":                {[]step{join, claimGone(Suspect), claimGone(Dead)}, Dead, 3},
 		"memberlist misses it later":          {[]step{join, claimGone(Dead), suspicion(1), gone}, Dead, 2},
@@ -104,7 +103,7 @@ func TestADoubtIsNewOnceAndStandsUntilItIsRefutedWhateverWasHeard(t *testing.T) 
 	if suspicion(first) || !suspicion(next) || x.suspected(first) || !x.suspected(next) {
 		t.Error("only the suspicion of its newest life counts")
 	}
-	if x.gone("a", epoch); x.suspected(next) {
+	if x.gone("a", epoch, false); x.suspected(next) {
 		t.Error("the dead are suspected")
 	}
 	if x.joined("a", meta{}, epoch); x.suspected(next) {
@@ -142,22 +141,25 @@ func TestTheTableKeepsItsLaws(t *testing.T) {
 					t.Fatalf("a new life is %s", v)
 				}
 			},
-			"gone": func(t *rapid.T) { x.gone(id(t), now) },
+			"gone": func(t *rapid.T) { x.gone(id(t), now, false) },
 			"gone, and asked": func(t *rapid.T) {
 				id := id(t)
 				if !x.spoke(id, now, 2*time.Second) {
 					return
 				}
-				x.ask(id, now)
+				x.gone(id, now, true)
 				if v, _ := x.verdictOf(id); v != Suspect {
 					t.Fatalf("who is asked is %s", v)
 				}
 			},
-			"asked": func(t *rapid.T) {
+			"asked in vain": func(t *rapid.T) {
 				id := id(t)
-				x.asked(id, now)
-				if e := x.entries[id]; e != nil && e.gossip == Dead && e.verdict() != Dead {
-					t.Fatalf("who was asked in vain is %s", e.verdict())
+				if !x.asked(id) {
+					return
+				}
+				x.gone(id, now, false)
+				if v, _ := x.verdictOf(id); v != Dead {
+					t.Fatalf("who was asked in vain is %s", v)
 				}
 			},
 			"rumour": func(t *rapid.T) {
@@ -206,7 +208,7 @@ func TestAViewIsSortedAndFindsItsMembers(t *testing.T) {
 	for _, id := range []string{"z", "a", "q"} {
 		x.joined(id, meta{Name: "n" + id}, epoch)
 	}
-	x.gone("q", epoch)
+	x.gone("q", epoch, false)
 	v := x.view(Member{ID: "m", Verdict: Alive})
 	if got := v.String(); got != "a=alive m=alive q=dead z=alive" {
 		t.Error(got)
@@ -231,12 +233,12 @@ func TestWhoSaidGoodbyeIsToldFromWhoVanishedUntilItIsBack(t *testing.T) {
 	if parted() {
 		t.Error("memberlist has not heard of it")
 	}
-	tab.gone("p", now)
+	tab.gone("p", now, false)
 	if !parted() {
 		t.Error("it said goodbye")
 	}
 	tab.joined("p", meta{}, now)
-	tab.gone("p", now)
+	tab.gone("p", now, false)
 	if parted() {
 		t.Error("this time it said nothing")
 	}

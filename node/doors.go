@@ -64,15 +64,17 @@ const absentDoors = membership.ReachAtOnce - 1
 // newcomer is what who joins is told: open, and where some members are that are away. Gossip tells
 // a newcomer nothing of them. When all who met them have left, it is for those who came after to
 // find them: they themselves know nobody who is there.
-func (d *doors) newcomer() []admission.PeerAddr {
-	var away []admission.PeerAddr
-	for _, m := range d.members.View().Members {
+func (d *doors) newcomer() []admission.PeerAddr { return append(d.open(), away(d.members.View())...) }
+
+// away is where up to absentDoors members are that do not seem to be there, at random.
+func away(v *membership.View) (found []admission.PeerAddr) {
+	for _, m := range v.Members {
 		if m.Verdict != membership.Alive && len(m.Addrs) > 0 {
-			away = append(away, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
+			found = append(found, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
 		}
 	}
-	rand.Shuffle(len(away), func(i, j int) { away[i], away[j] = away[j], away[i] })
-	return append(d.open(), away[:min(absentDoors, len(away))]...)
+	rand.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
+	return found[:min(absentDoors, len(found))]
 }
 
 // remember tells the network and the peer book where peers are.

@@ -94,8 +94,8 @@ func liveStack(t *testing.T, cfg stack.Config) stack.Result {
 	return r
 }
 
-// inBubble lives a life, with a folder and a clock of its own. One that hangs says its seed a
-// minute before the time of all tests is over.
+// inBubble lives a life, with a folder and a clock of its own. One that hangs says its seed when a
+// tenth is left of the time that all tests have.
 func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Result) (r stack.Result) {
 	dir, err := os.MkdirTemp(memory(), "covey-stack")
 	if err != nil {
@@ -104,7 +104,7 @@ func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Resu
 	defer os.RemoveAll(dir)
 	cfg.Dir, cfg.Settle = dir, synctest.Wait
 	if end, ok := t.Deadline(); ok {
-		guard := time.AfterFunc(time.Until(end)-time.Minute, func() {
+		guard := time.AfterFunc(time.Until(end)/10*9, func() {
 			buf := make([]byte, 8<<20)
 			fmt.Fprintf(os.Stderr, "%s", buf[:runtime.Stack(buf, true)])
 			panic(fmt.Sprintf("the life of seed %d hangs", cfg.Seed))

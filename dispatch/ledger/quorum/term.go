@@ -67,18 +67,10 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		return
 	}
 	term := s.raft.CurrentTerm()
-	for {
-		err := s.ask(func() raft.Future { return s.raft.Barrier(0) })
-		if s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
-			return // raft says so in a moment, or has
-		}
-		if err == nil {
-			break
-		}
-		t.cfg.Log.Debug("elected, and does not know yet that all before is applied", "term", term, "err", err)
-		if pause.For(ctx, announceEvery) != nil {
-			return
-		}
+	barrier := func() error { return s.ask(func() raft.Future { return s.raft.Barrier(0) }) }
+	leads := func() bool { return s.raft.State() == raft.Leader && s.raft.CurrentTerm() == term }
+	if !t.caughtUp(ctx, barrier, leads) {
+		return // raft says in a moment that the term is over, or has
 	}
 	if t.place.unread.err() != nil { // known only now that all before is applied: it could not say what it decides
 		_ = s.raft.LeadershipTransfer().Error() // or the others do not hear it, and elect
@@ -118,14 +110,31 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	<-tended
 }
 
-// announceEvery is how often who was elected tries to say so.
+// announceEvery is how often who was elected tries to catch up, and to say so.
 const announceEvery = 100 * time.Millisecond
 
+// caughtUp waits until everything decided before the term is applied here; false if the term is
+// over. Raft refuses a barrier, too, while it still believes in a transfer of an earlier term.
+func (t *terms) caughtUp(ctx context.Context, barrier func() error, leads func() bool) bool {
+	for {
+		err := barrier()
+		switch {
+		case !leads() || ctx.Err() != nil:
+			return false
+		case err == nil:
+			return true
+		}
+		t.cfg.Log.Debug("elected, and does not know yet that all before is applied", "err", err)
+		if pause.For(ctx, announceEvery) != nil {
+			return false
+		}
+	}
+}
+
 // announce writes the Lead entry, the first of the term, until it is decided or ctx ends: raft
-// leads, so that nobody else will. Raft refuses it, as it does a barrier, while it still believes
-// in a transfer of an earlier term, away from here. And it may be decided though its outcome is
-// unknown: the replica had the entry from a voter that is followed still, before raft applied it
-// here.
+// leads, so that nobody else will. Raft refuses it while it still believes in a transfer of an
+// earlier term, away from here. And it may be decided though its outcome is unknown: the replica
+// had the entry from a voter that is followed still, before raft applied it here.
 func (t *terms) announce(ctx context.Context, l *leading) error {
 	for {
 		p, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{Chain: true}}})

@@ -1,9 +1,14 @@
 package quorum
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/taskstate"
@@ -13,9 +18,9 @@ import (
 // nobody else is elected.
 func TestWhoIsElectedSaysSoUntilThatIsDecided(t *testing.T) {
 	for what, failed := range map[string]error{
-		"raft does not take it":           ledger.ErrNotCoordinator{},
-		"the outcome went elsewhere":      ErrOutcomeUnknown,
-		"it could not be written at once": ErrTooLarge,
+		"raft does not take it":      ledger.ErrNotCoordinator{},
+		"the outcome went elsewhere": ErrOutcomeUnknown,
+		"it could not be written":    errors.New("the disk is full"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &place{rep: ledger.NewReplica()}}
@@ -49,4 +54,34 @@ func TestWhoIsElectedSaysSoOnceIfItsReplicaHadTheEntryFromAnotherVoter(t *testin
 			t.Errorf("%v, and %d more", err, len(l.queue))
 		}
 	})
+}
+
+func TestWhoIsElectedCatchesUpHoweverOftenABarrierIsRefusedWhileItLeads(t *testing.T) {
+	for what, c := range map[string]struct {
+		refused int // barriers
+		leads   time.Duration
+		want    bool
+	}{
+		"nothing is refused":                {0, time.Hour, true},
+		"a transfer is believed in still":   {7, time.Hour, true},
+		"it leads no more":                  {7, 300 * time.Millisecond, false},
+		"the term ends while it waits":      {700, time.Hour, false},
+		"it led no more when that was said": {0, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			began, left := time.Now(), c.refused
+			barrier := func() error {
+				if left--; left >= 0 {
+					return raft.ErrLeadershipTransferInProgress
+				}
+				return nil
+			}
+			terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}}
+			if got := terms.caughtUp(ctx, barrier, func() bool { return time.Since(began) < c.leads }); got != c.want {
+				t.Errorf("%s: %t", what, got)
+			}
+		})
+	}
 }
