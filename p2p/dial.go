@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/internal/strain"
 )
 
@@ -31,6 +32,8 @@ var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a
 var ErrTooMany = errors.New("this peer has too many streams open to that one at once: try again when some of them have ended")
 
 const (
+	openTries   = 3 // a connection that stood before may be dead, and one that another's dial made
+	openPause   = 20 * time.Millisecond
 	hintedAddrs = 12              // known addresses of a peer above which hints are not added
 	hintTime    = 3 * time.Minute // they are told again, if it is there
 	connectTime = time.Hour       // what Connect was given is kept; identify, which tells no addresses, ends libp2p's own times
@@ -56,26 +59,32 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	return h.silence.watch(newConn(s, false)), nil
 }
 
-// open is NewStream without libp2p's memory of failures, and with a second try if the connection it
-// used turned out dead.
+// open is NewStream without libp2p's memory of failures, and with another try if the connection it
+// used turned out dead: it stood already, or was made while the process at its other end ended.
+// libp2p goes on telling of the latter until all who asked for it were told; that is what the pause
+// is for.
 func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
 	ctx, search, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
 	defer done()
-	for try := 0; ; try++ {
-		old := h.sw.ConnsToPeer(p)
-		if len(old) == 0 {
+	for try := 1; ; try++ {
+		conns := h.sw.ConnsToPeer(p)
+		if len(conns) == 0 {
 			h.sw.Backoff().Clear(p)
 			if err := h.search(search, p); err != nil && search.Err() == nil {
 				return nil, h.refusals.judge(ctx, p, gated(err))
 			}
+			conns = h.sw.ConnsToPeer(p)
 		}
 		s, err := h.bh.NewStream(ctx, p, protocol.ID(name))
 		if err == nil {
 			return s, nil
 		}
-		stands := slices.ContainsFunc(old, func(c network.Conn) bool { return !c.IsClosed() })
-		if try > 0 || len(old) == 0 || stands || ctx.Err() != nil { // if it stands, they do not want this stream
+		stands := slices.ContainsFunc(conns, func(c network.Conn) bool { return !c.IsClosed() })
+		if try == openTries || stands || ctx.Err() != nil { // if it stands, they do not want this stream
 			return nil, h.refusals.judge(ctx, p, gated(err))
+		}
+		if try > 1 {
+			_ = pause.For(ctx, openPause)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"net"
 	"net/netip"
 
@@ -101,6 +102,12 @@ func Doubted(h *Host) (found bool) {
 func Disconnect(h *Host, id string) {
 	p, _ := peer.Decode(id)
 	h.sw.ClosePeer(p)
+}
+
+// Seek asks for a connection to a peer as libp2p's own parts do, and waits for the answer.
+func Seek(ctx context.Context, h *Host, id string) {
+	p, _ := peer.Decode(id)
+	_, _ = h.sw.DialPeer(ctx, p)
 }
 
 // SecuredBy names what secures a's connections to a peer.

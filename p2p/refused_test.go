@@ -2,6 +2,7 @@ package p2p_test
 
 import (
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,44 @@ func TestARefusalDoesNotWaitForAddressesThatLeadNowhere(t *testing.T) {
 		t.Fatalf("after %v: %v", time.Since(begun), err)
 	}
 	t.Logf("the refusal was told after %v", time.Since(begun))
+}
+
+// libp2p tells all who asked for a connection of the one it made, though it has ended by then.
+func TestAConnectionThatEndsAsItBeginsIsDialledAgain(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		a, b := start(t, everybody()), start(t, everybody())
+		serveEcho(b)
+		begun, told := make(chan struct{}), make(chan struct{})
+		a.OnConnect(func() func(string) {
+			var once sync.Once
+			return func(string) {
+				once.Do(func() {
+					go func() {
+						p2p.Disconnect(a, b.Self())
+						close(begun)
+					}()
+					<-begun
+					<-told
+				})
+			}
+		}())
+		a.SetAddrs(b.Self(), b.Addrs())
+		var seeker sync.WaitGroup
+		seeker.Go(func() { p2p.Seek(ctx(t), a, b.Self()) })
+		<-begun
+		if !lives {
+			b.Close()
+		}
+		time.AfterFunc(50*time.Millisecond, func() { close(told) }) // the dial waits for that by then, too
+		err := ask(a, b.Self(), "hello")
+		seeker.Wait()
+		if lives && err != nil {
+			t.Errorf("a peer that lives: %v", err)
+		}
+		if !lives && !p2p.Refused(err) {
+			t.Errorf("a peer that is gone: %v", err)
+		}
+	}
 }
 
 func TestADialToNobodyKnownSaysSo(t *testing.T) {
