@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"taskstate/jobfile":           2,
 	"placement":                   2,
 	"membership/digest":           1,
+	"membership/verdict":          0, // what membership concludes and the coordinator, which knows no gossip, acts on
 	"membership":                  2,
 	"dispatch/ledger":             2,
 	"dispatch/ledger/act":         1,

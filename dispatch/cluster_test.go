@@ -17,6 +17,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/dispatch/worker/journal"
 	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/p2p/memnet"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -319,10 +320,10 @@ func (p *clusterPeer) end() {
 func (p *clusterPeer) kill() {
 	p.f.net.Kill(p.id)
 	p.end()
-	time.AfterFunc(time.Second, func() { p.verdict(coordinator.VerdictDead) })
+	time.AfterFunc(time.Second, func() { p.verdict(verdict.Dead) })
 }
 
-func (p *clusterPeer) verdict(v coordinator.Verdict) {
+func (p *clusterPeer) verdict(v verdict.Verdict) {
 	for _, q := range p.f.peers {
 		q.coord.Verdict(coordinator.PeerVerdict{Peer: p.id, Verdict: v, Since: time.Now()})
 	}
@@ -332,7 +333,7 @@ func (p *clusterPeer) verdict(v coordinator.Verdict) {
 func (p *clusterPeer) restart() {
 	p.f.net.Revive(p.id)
 	p.start()
-	p.verdict(coordinator.VerdictAlive)
+	p.verdict(verdict.Alive)
 }
 
 func (f *cluster) submit(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
@@ -475,7 +476,7 @@ func TestAPeerThatStopsGivesItsTasksBack(t *testing.T) {
 		if err := f.peers[2].worker.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		f.peers[2].verdict(coordinator.VerdictDead)
+		f.peers[2].verdict(verdict.Dead)
 		began := time.Now()
 		if c := f.finish("long", time.Minute); c.Complete != 9 {
 			t.Errorf("%+v", c)
@@ -574,7 +575,7 @@ func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T)
 				t.Error(err)
 			}
 			f.elect(f.peers[1])
-			f.peers[0].verdict(coordinator.VerdictDead)
+			f.peers[0].verdict(verdict.Dead)
 			if left := f.openOn("p0", "short"); len(left) > 0 {
 				t.Errorf("after %d steps of time: still assigned to the peer that stopped: %v", after, left)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -56,7 +57,7 @@ func TestWhatWasBeingSavedNeverRunsAgainAfterARestart(t *testing.T) {
 			time.Sleep(500 * time.Millisecond) // nobody has missed it yet
 			f.peers[2].restart()
 			time.Sleep(3 * time.Second)
-			f.peers[2].verdict(coordinator.VerdictAlive) // after the one that it was killed has come
+			f.peers[2].verdict(verdict.Alive) // after the one that it was killed has come
 			f.elect(f.peers[1])
 			time.Sleep(3 * time.Second)
 			f.elect(f.peers[0])

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/taskstate"
@@ -14,29 +15,15 @@ import (
 // PeerAddr is a peer id and multiaddrs to dial it at, without /p2p.
 type PeerAddr = admission.PeerAddr
 
-// Verdict is what this peer thinks of another's life. It is an observation; the zero Verdict is
-// none yet.
-type Verdict uint8
+// Verdict is what this peer thinks of another's life.
+type Verdict = verdict.Verdict
 
-// The verdicts, from good to bad.
+// The verdicts of those that gossip has heard of.
 const (
-	Alive   Verdict = iota + 1
-	Suspect         // silent so far, or refused to us alone
-	Dead            // silent for too long, gone for two of us, said goodbye, or never met since this peer started
+	Alive   = verdict.Alive
+	Suspect = verdict.Suspect
+	Dead    = verdict.Dead
 )
-
-// String is the lower-case word.
-func (v Verdict) String() string {
-	switch v {
-	case Alive:
-		return "alive"
-	case Suspect:
-		return "suspect"
-	case Dead:
-		return "dead"
-	}
-	return "unknown"
-}
 
 // Member is one peer as this peer sees it.
 type Member struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/blob"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/clinic"
@@ -110,17 +111,8 @@ func (n *Node) seen(v *membership.View) {
 }
 
 func (n *Node) verdict(m membership.Member) {
-	var v coordinator.Verdict
-	switch m.Verdict {
-	case membership.Alive:
-		v = coordinator.VerdictAlive
-	case membership.Suspect:
-		v = coordinator.VerdictSuspect
-	case membership.Dead:
-		v = coordinator.VerdictDead
-	}
-	n.coord.Verdict(coordinator.PeerVerdict{Peer: m.ID, Verdict: v, Since: m.Since, Parted: m.Parted})
-	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != coordinator.VerdictAlive {
+	n.coord.Verdict(coordinator.PeerVerdict{Peer: m.ID, Verdict: m.Verdict, Since: m.Since, Parted: m.Parted})
+	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && m.Verdict != verdict.Alive {
 		n.ledger.SuspectLeader()
 	}
 }

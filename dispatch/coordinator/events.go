@@ -6,6 +6,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -80,22 +81,6 @@ type Known struct {
 	Sum   []byte
 }
 
-// Verdict is what gossip says about a peer.
-type Verdict uint8
-
-// String names the verdict.
-func (v Verdict) String() string {
-	return [...]string{"none", "alive", "suspect", "dead"}[min(v, VerdictDead)]
-}
-
-// The verdicts. VerdictNone means that gossip here has never heard of the peer.
-const (
-	VerdictNone Verdict = iota
-	VerdictAlive
-	VerdictSuspect
-	VerdictDead
-)
-
 // The events.
 type (
 	// SessionOpened is a stream whose first frame was Hello.
@@ -122,7 +107,7 @@ type (
 	// means that it said goodbye: it did not vanish either.
 	PeerVerdict struct {
 		Peer    taskstate.PeerID
-		Verdict Verdict
+		Verdict verdict.Verdict
 		Since   time.Time
 		Never   bool
 		Parted  bool
@@ -234,18 +219,18 @@ const (
 // Facts are what a standing is derived from.
 type Facts struct {
 	Left       bool
-	Session    bool    // a session is up
-	Newer      bool    // that session began, or was last heard, after the verdict
-	Back       bool    // it had a session in this epoch
-	Verdict    Verdict // of this coordinator's own view
-	Unanswered bool    // the coordinator's own dial failed, and no sign of life came since
-	Settled    bool    // twice the grace has passed since the epoch began
+	Session    bool            // a session is up
+	Newer      bool            // that session began, or was last heard, after the verdict
+	Back       bool            // it had a session in this epoch
+	Verdict    verdict.Verdict // of this coordinator's own view
+	Unanswered bool            // the coordinator's own dial failed, and no sign of life came since
+	Settled    bool            // twice the grace has passed since the epoch began
 }
 
 // StandingOf derives a peer's standing.
 func StandingOf(f Facts) Standing {
-	doubted := f.Verdict == VerdictSuspect || f.Verdict == VerdictDead
-	gone := f.Verdict == VerdictDead && f.Unanswered
+	doubted := f.Verdict == verdict.Suspect || f.Verdict == verdict.Dead
+	gone := f.Verdict == verdict.Dead && f.Unanswered
 	switch {
 	case f.Left:
 		return Left
@@ -255,11 +240,11 @@ func StandingOf(f Facts) Standing {
 		return Ready
 	case !f.Back && !f.Settled && !gone:
 		return Unknown
-	case f.Verdict == VerdictDead:
+	case f.Verdict == verdict.Dead:
 		return Unreachable
-	case f.Verdict == VerdictNone && f.Settled && f.Unanswered:
+	case f.Verdict == verdict.None && f.Settled && f.Unanswered:
 		return Unreachable // gossip never heard of it since this peer started, and neither does it answer
-	case f.Verdict == VerdictSuspect:
+	case f.Verdict == verdict.Suspect:
 		return Suspect
 	}
 	return Detached

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -15,7 +16,7 @@ const holdMost = 2 * time.Second
 // said goodbye has not vanished.
 func (ps *peers) vanished(p *peerState) bool {
 	f := ps.facts(p)
-	return !p.member.Left && !p.never && !p.parted && (f.Verdict == VerdictSuspect || f.Verdict == VerdictDead) && !(f.Session && f.Newer)
+	return !p.member.Left && !p.never && !p.parted && (f.Verdict == verdict.Suspect || f.Verdict == verdict.Dead) && !(f.Session && f.Newer)
 }
 
 // reviewFreeze looks anew whether replacement is frozen, after anything it depends on may have

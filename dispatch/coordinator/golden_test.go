@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -124,7 +125,7 @@ func (r *rig) command(w []string) {
 			}
 		}
 	case "verdict": // verdict PEER WORD
-		v := map[string]Verdict{"alive": VerdictAlive, "suspect": VerdictSuspect, "dead": VerdictDead}[w[2]]
+		v := map[string]verdict.Verdict{"alive": verdict.Alive, "suspect": verdict.Suspect, "dead": verdict.Dead}[w[2]]
 		r.step(PeerVerdict{Peer: w[1], Verdict: v, Since: r.now})
 	case "probed":
 		r.step(PeerProbed{Peer: w[1], Failed: w[2] == "failed"})

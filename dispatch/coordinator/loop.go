@@ -10,6 +10,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/coordinator/freeze"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/internal/mailbox"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -96,7 +97,7 @@ func (c *Loop) Verdict(ev PeerVerdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, heard := c.verdicts[ev.Peer]
-	ev.Never = ev.Verdict == VerdictDead && (!heard || old.Never)
+	ev.Never = ev.Verdict == verdict.Dead && (!heard || old.Never)
 	c.verdicts[ev.Peer] = ev
 	if c.term != nil {
 		c.term.box.Put(ev)

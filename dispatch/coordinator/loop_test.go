@@ -13,6 +13,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/memnet"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
@@ -281,7 +282,7 @@ func TestASilentWorkerLosesItsSessionAfterTheGrace(t *testing.T) {
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("session ended %v after the beat", took)
 		}
-		b.coord.Verdict(PeerVerdict{Peer: "w", Verdict: VerdictAlive, Since: time.Now()})
+		b.coord.Verdict(PeerVerdict{Peer: "w", Verdict: verdict.Alive, Since: time.Now()})
 		synctest.Wait()
 		if s := standings(b.coord)["w"]; s != Detached {
 			t.Errorf("standing %s", s)
@@ -342,7 +343,7 @@ func TestVerdictsFromBeforeTheElectionCount(t *testing.T) {
 		gone.until(granted)
 		stop()
 		_ = gone.conn.Close()
-		b.coord.Verdict(PeerVerdict{Peer: "gone", Verdict: VerdictDead, Since: time.Now()})
+		b.coord.Verdict(PeerVerdict{Peer: "gone", Verdict: verdict.Dead, Since: time.Now()})
 		b.memory.Lead()
 		defer b.lead()()
 		w := b.hello("w")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -382,9 +383,9 @@ func (m *model) checkCommand(c ledger.Command) {
 	switch p := m.core.peers.of(peer); {
 	case p != nil && p.session != nil && p.session.welcomed:
 		m.fail("%s was given up on %s, which has a session", s.Task, peer)
-	case v.Verdict == VerdictDead && !cancelled && (m.now.Before(v.Since.Add(after)) || j.Job().Unreachable.Wait):
+	case v.Verdict == verdict.Dead && !cancelled && (m.now.Before(v.Since.Add(after)) || j.Job().Unreachable.Wait):
 		m.fail("%s was given up on %s %v after the verdict, its job allows %v (wait %t)", s.Task, peer, m.now.Sub(v.Since), after, j.Job().Unreachable.Wait)
-	case v.Verdict == VerdictAlive || v.Verdict == VerdictSuspect:
+	case v.Verdict == verdict.Alive || v.Verdict == verdict.Suspect:
 		m.fail("%s was given up on %s, which is %v", s.Task, peer, v.Verdict)
 	}
 }
@@ -395,7 +396,7 @@ func (m *model) mostVanished() bool {
 	var first, last time.Time
 	for i, w := range m.workers {
 		v, p := m.verdicts[w.id], m.core.peers.of(w.id)
-		if v.Verdict != VerdictDead && v.Verdict != VerdictSuspect || p == nil || p.member.Left || p.session != nil || p.confirmedGone {
+		if v.Verdict != verdict.Dead && v.Verdict != verdict.Suspect || p == nil || p.member.Left || p.session != nil || p.confirmedGone {
 			return false
 		}
 		if i == 0 || v.Since.Before(first) {
@@ -416,7 +417,7 @@ func (m *model) started(w *modelWorker, id taskstate.TaskID) {
 	}
 }
 
-func (m *model) verdict(peer string, v Verdict) {
+func (m *model) verdict(peer string, v verdict.Verdict) {
 	if m.verdicts[peer].Verdict == v {
 		return
 	}

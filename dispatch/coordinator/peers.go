@@ -11,6 +11,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/coordinator/owners"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/constraint"
@@ -66,7 +67,7 @@ type peerState struct {
 	stopping   time.Time // gives its tasks back: no new ones before this moment
 	assigning  int       // commands under way that assign something to it
 
-	verdict       Verdict
+	verdict       verdict.Verdict
 	since         time.Time // of the verdict
 	unanswered    bool
 	probing       bool

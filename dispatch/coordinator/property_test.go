@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 
 	"pgregory.net/rapid"
@@ -97,7 +98,7 @@ func (m *model) randomStep(rt *rapid.T, cfg CoreConfig) {
 	case what < 74:
 		w.silent = !w.silent
 	case what < 80:
-		m.verdict(w.id, rapid.SampledFrom([]Verdict{VerdictAlive, VerdictSuspect, VerdictDead}).Draw(rt, "verdict"))
+		m.verdict(w.id, rapid.SampledFrom([]verdict.Verdict{verdict.Alive, verdict.Suspect, verdict.Dead}).Draw(rt, "verdict"))
 	case what == 80:
 		m.step(Thaw{})
 	case what < 82:
@@ -128,12 +129,12 @@ func (m *model) returnLate(rt *rapid.T, w *modelWorker) {
 	}
 	w.work(0)
 	w.cutOff(true)
-	m.verdict(w.id, VerdictDead)
+	m.verdict(w.id, verdict.Dead)
 	m.advance(time.Duration(rapid.IntRange(0, 11_000).Draw(rt, "away")) * time.Millisecond)
 	w.work(rapid.IntRange(0, 3).Draw(rt, "finished"))
 	w.cut()
 	if rapid.Bool().Draw(rt, "verdict first") {
-		m.verdict(w.id, VerdictAlive)
+		m.verdict(w.id, verdict.Alive)
 	}
 	w.connect()
 }
@@ -191,7 +192,7 @@ func (m *model) heal() {
 			w.silent = false // one that left starts anew, and registers
 			w.cutOff(true)
 		}
-		m.verdict(w.id, VerdictAlive)
+		m.verdict(w.id, verdict.Alive)
 	}
 	for range 400 {
 		if m.allEnded() {

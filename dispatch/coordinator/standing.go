@@ -9,6 +9,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/constraint"
@@ -29,7 +30,7 @@ func (ps *peers) facts(p *peerState) Facts {
 // before it.
 func (ps *peers) heardFrom(s *workerSession) {
 	s.heard = ps.clock.Now()
-	if p := s.p; p.session == s && (p.verdict == VerdictSuspect || p.verdict == VerdictDead) && p.standing == Suspect {
+	if p := s.p; p.session == s && (p.verdict == verdict.Suspect || p.verdict == verdict.Dead) && p.standing == Suspect {
 		ps.review(p)
 	}
 }
@@ -59,7 +60,7 @@ func (ps *peers) unreachableSince(p *peerState) time.Time {
 	switch {
 	case p.standing != Unreachable:
 		return time.Time{}
-	case p.verdict == VerdictDead && !p.since.IsZero():
+	case p.verdict == verdict.Dead && !p.since.IsZero():
 		return p.since
 	}
 	return ps.clock.Now()
@@ -71,7 +72,7 @@ func (ps *peers) wantsProbe(p *peerState) bool {
 		return false
 	}
 	f := ps.facts(p)
-	return f.Verdict == VerdictDead && p.standing == Unknown || f.Verdict == VerdictNone && f.Settled
+	return f.Verdict == verdict.Dead && p.standing == Unknown || f.Verdict == verdict.None && f.Settled
 }
 
 // maxStrangers bounds the verdicts kept about peers that are no members.
@@ -96,8 +97,8 @@ func (ps *peers) onVerdict(ev PeerVerdict) {
 		return
 	}
 	p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never
-	p.parted = ev.Parted || p.parted && ev.Verdict != VerdictAlive
-	if ev.Verdict == VerdictAlive {
+	p.parted = ev.Parted || p.parted && ev.Verdict != verdict.Alive
+	if ev.Verdict == verdict.Alive {
 		p.unanswered = false
 	}
 	ps.review(p)
@@ -172,7 +173,7 @@ func (ps *peers) addPeer(id taskstate.PeerID) *peerState {
 // dropPeer forgets a removed member. Its tasks and its session are gone from it already.
 func (ps *peers) dropPeer(p *peerState) {
 	delete(ps.all, p.id)
-	if p.verdict != VerdictNone {
+	if p.verdict != verdict.None {
 		ps.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
 	}
 	ps.order = slices.DeleteFunc(ps.order, func(x *peerState) bool { return x == p })

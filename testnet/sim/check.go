@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/testnet/history"
 )
@@ -208,11 +208,11 @@ func (c *check) proposed(t *term, cmds []ledger.Command) {
 		since := v.since
 		at, failed := t.probes[p.id]
 		switch {
-		case v.verdict == coordinator.VerdictNone && !failed:
+		case v.verdict == verdict.None && !failed:
 			w.fail("I6", "%s gives %s up on %s, of which it has never heard, without asking", t.l.p.id, s.Task, p.id)
-		case v.verdict == coordinator.VerdictNone || v.verdict == coordinator.VerdictDead && failed && at < since:
+		case v.verdict == verdict.None || v.verdict == verdict.Dead && failed && at < since:
 			since = at // its own dial failed before gossip said so, and nothing was heard of it since
-		case v.verdict != coordinator.VerdictDead:
+		case v.verdict != verdict.Dead:
 			w.fail("I6", "%s gives %s up on %s, which it finds %s", t.l.p.id, s.Task, p.id, v.verdict)
 		}
 		if w.now()-since < need {

@@ -7,6 +7,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/highwater"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -67,7 +68,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	l.replica.Read(func(st *ledger.State) { t.core = coordinator.NewCore(cfg, lead.epoch, st, l.mono()) })
 	l.term = t
 	for n, v := range l.views {
-		if v.verdict != coordinator.VerdictNone {
+		if v.verdict != verdict.None {
 			t.box = append(t.box, coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since), Never: v.never})
 		}
 	}
@@ -196,7 +197,7 @@ type termOver struct{ coordinator.TimePassed }
 // panic is what a coordinator does that gives everything up because of one lost session.
 func (t *term) panic(conn coordinator.ConnID) {
 	for _, p := range t.l.w.peers {
-		t.put(coordinator.PeerVerdict{Peer: p.id, Verdict: coordinator.VerdictDead, Since: birth.Add(-time.Hour)})
+		t.put(coordinator.PeerVerdict{Peer: p.id, Verdict: verdict.Dead, Since: birth.Add(-time.Hour)})
 	}
 }
 

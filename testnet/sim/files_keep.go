@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/care"
 	"github.com/coveyproject/covey/node/keep"
 	"github.com/coveyproject/covey/taskstate"
@@ -65,7 +65,7 @@ func (l *life) others() (out []taskstate.PeerID) {
 	l.replica.Read(func(st *ledger.State) {
 		for n, p := range l.w.peers {
 			m, in := st.Member(p.id)
-			if v := l.views[n].verdict; in && m.In() && p != l.p && v != coordinator.VerdictDead && v != coordinator.VerdictNone {
+			if v := l.views[n].verdict; in && m.In() && p != l.p && v != verdict.Dead && v != verdict.None {
 				out = append(out, p.id)
 			}
 		}
@@ -482,7 +482,7 @@ func (c *carer) see(now time.Time) {
 				continue
 			}
 			v := l.views[n]
-			here := p == l.p || v.verdict != coordinator.VerdictDead && v.verdict != coordinator.VerdictNone
+			here := p == l.p || v.verdict != verdict.Dead && v.verdict != verdict.None
 			peers[p.id] = care.Peer{Here: here, Since: birth.Add(v.since), Drained: m.Availability == ledger.AvailDrain}
 		}
 	})

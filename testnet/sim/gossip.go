@@ -8,12 +8,13 @@ import (
 	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/membership/digest"
+	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/taskstate"
 )
 
 // view is what one peer thinks of another.
 type view struct {
-	verdict coordinator.Verdict
+	verdict verdict.Verdict
 	since   time.Duration
 	misses  int
 	never   bool // it has not been seen alive since this process began
@@ -24,27 +25,27 @@ func (l *life) look() {
 	w := l.w
 	for n, o := range w.peers {
 		if o == l.p {
-			l.judge(n, coordinator.VerdictAlive)
+			l.judge(n, verdict.Alive)
 			continue
 		}
 		v := &l.views[n]
 		if !l.answers(o) {
 			v.misses++
 			switch {
-			case v.verdict == coordinator.VerdictNone && !(l.book && v.misses >= 6): // only who keeps a book knows whom it misses
+			case v.verdict == verdict.None && !(l.book && v.misses >= 6): // only who keeps a book knows whom it misses
 			case v.misses >= 4 || v.misses >= 1 && !o.off && !o.up() && w.net.both(l.p, o) && w.chance(0.5): // it refuses
-				l.judge(n, coordinator.VerdictDead)
-			case v.verdict == coordinator.VerdictAlive:
-				l.judge(n, coordinator.VerdictSuspect)
+				l.judge(n, verdict.Dead)
+			case v.verdict == verdict.Alive:
+				l.judge(n, verdict.Suspect)
 			}
 			continue
 		}
 		v.misses = 0
-		if v.verdict == coordinator.VerdictAlive && !w.calm && w.chance(0.0005) {
-			l.judge(n, coordinator.VerdictSuspect) // a rumour, to be refuted
+		if v.verdict == verdict.Alive && !w.calm && w.chance(0.0005) {
+			l.judge(n, verdict.Suspect) // a rumour, to be refuted
 			continue
 		}
-		l.judge(n, coordinator.VerdictAlive)
+		l.judge(n, verdict.Alive)
 	}
 	if o := l.someone(); o != nil && o.life != nil {
 		l.hear(o.life.hint)
@@ -71,25 +72,25 @@ func (l *life) answers(o *peer) bool {
 }
 
 // judge changes a verdict.
-func (l *life) judge(n int, verdict coordinator.Verdict) {
+func (l *life) judge(n int, now verdict.Verdict) {
 	v := &l.views[n]
-	if v.verdict == verdict {
+	if v.verdict == now {
 		return
 	}
 	w := l.w
 	was := v.verdict
-	v.never = verdict == coordinator.VerdictDead && (was == coordinator.VerdictNone || v.never)
-	v.verdict, v.since = verdict, w.now()
+	v.never = now == verdict.Dead && (was == verdict.None || v.never)
+	v.verdict, v.since = now, w.now()
 	if w.tracing() {
-		w.tracef("%s finds %s %s", l.p.id, w.peers[n].id, verdict)
+		w.tracef("%s finds %s %s", l.p.id, w.peers[n].id, now)
 	}
 	if t := l.term; t != nil {
-		if verdict == coordinator.VerdictAlive {
+		if now == verdict.Alive {
 			delete(t.probes, w.peers[n].id)
 		}
-		t.put(coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono(), Never: v.never})
+		t.put(coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: now, Since: l.mono(), Never: v.never})
 	}
-	if verdict == coordinator.VerdictAlive && was != verdict && w.peers[n] != l.p {
+	if now == verdict.Alive && was != now && w.peers[n] != l.p {
 		l.after(w.ms(0, 50), func() { l.exchange(w.peers[n]) })
 		l.client.met(w.peers[n])
 	}
