@@ -128,33 +128,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err != nil {
 		return errors.Join(err, n.Close())
 	}
-	run("audit", n.audit.Run)
-	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
-	run("story", n.story.Run)
-	run("membership", n.members.Run)
-	run("digest", n.exchange.Run)
-	run("copies", n.copies.Run)
-	run("workers heard", n.highwater.Run)
-	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
-	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
-	run("worker", n.worker.Run)
-	run("policy", n.owner.Run)
-	run("rights", func(ctx context.Context) error { return n.heed.review(ctx, n.keeper.Level, n.guard.Review) })
-	run("room", n.room.Run)
-	run("files", n.files.store.Run)
-	run("what is kept", n.files.care.Run)
-	run("inputs", n.files.stager.Run)
-	run("secrets", n.secrets.Run)
-	run("old files", sweep.New(n.sweepConfig()).Run)
-	run("held jobs", n.orders.Forward)
-	run("withdrawn jobs", n.orders.Recall)
-	run("coordinator news", n.followLeads)
-	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
-	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
-	run("seat", n.seat.tell)
-	if n.cfg.Machine.API == nil { // whoever simulates this machine has another one's load
-		run("load", n.load.Meter.Run)
-	}
+	n.begin(run)
 	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
 	if err != nil {
 		end(nil)
@@ -185,16 +159,44 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	if err != nil {
+	if err != nil || !n.keeper.Removed() {
 		return err
 	}
-	if n.keeper.Removed() {
-		if err := n.folder.endTasks(); err != nil || n.ending.leaving.Load() {
-			return err
-		}
-		return n.keeper.ErrRemoved()
+	if err := n.folder.endTasks(); err != nil || n.ending.leaving.Load() {
+		return err
 	}
-	return nil
+	return n.keeper.ErrRemoved()
+}
+
+// begin starts what a peer is made of, each until the peer's life ends; the doors come last.
+func (n *Node) begin(run func(what string, f func(context.Context) error)) {
+	run("audit", n.audit.Run)
+	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
+	run("story", n.story.Run)
+	run("membership", n.members.Run)
+	run("digest", n.exchange.Run)
+	run("copies", n.copies.Run)
+	run("workers heard", n.highwater.Run)
+	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
+	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
+	run("worker", n.worker.Run)
+	run("policy", n.owner.Run)
+	run("rights", func(ctx context.Context) error { return n.heed.review(ctx, n.keeper.Level, n.guard.Review) })
+	run("room", n.room.Run)
+	run("files", n.files.store.Run)
+	run("what is kept", n.files.care.Run)
+	run("inputs", n.files.stager.Run)
+	run("secrets", n.secrets.Run)
+	run("old files", sweep.New(n.sweepConfig()).Run)
+	run("held jobs", n.orders.Forward)
+	run("withdrawn jobs", n.orders.Recall)
+	run("coordinator news", n.followLeads)
+	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
+	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
+	run("seat", n.seat.tell)
+	if n.cfg.Machine.API == nil { // whoever simulates this machine has another one's load
+		run("load", n.load.Meter.Run)
+	}
 }
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
