@@ -113,7 +113,7 @@ var floors = map[string]int{
 	"node/web":        0,
 	"node/door":       3,
 
-	"trust/audit":  0,
+	"trust/audit":  1,
 	"trust/seal":   1,
 	"node/secrets": 4,
 	"trust/policy": 2,

@@ -14,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/dispatch/worker"
+	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/membership/digest"
 	"github.com/coveyproject/covey/membership/verdict"
@@ -353,7 +354,7 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 }
 
 func newStatuses(n *Node) *statuses {
-	s := &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
+	s := &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: wake.New()}
 	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Known: s.known, Seats: func() (vote []taskstate.PeerID) {
 		for _, v := range n.ledger.Voters() {
 			if v.Voting {

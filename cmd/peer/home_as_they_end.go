@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/node/api"
 	folder "github.com/coveyproject/covey/node/blob/disk"
 )
@@ -19,7 +20,7 @@ type homecoming struct {
 	several bool
 	now     func() time.Time
 	ended   chan struct{}
-	news    chan struct{} // one place: something is in the queue, or nothing more comes
+	news    wake.Signal // one place: something is in the queue, or nothing more comes
 
 	mu     sync.Mutex
 	queue  []parcel
@@ -36,7 +37,7 @@ type homecoming struct {
 
 // startHomecoming begins; it ends with finish, or with ctx.
 func startHomecoming(ctx context.Context, h homing, several bool) *homecoming {
-	c := &homecoming{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: make(chan struct{}, 1), asked: map[string]bool{}}
+	c := &homecoming{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: wake.New(), asked: map[string]bool{}}
 	c.h.progress = c.wrote
 	c.pace.heard(0, c.now())
 	go func() {
@@ -76,14 +77,7 @@ func (c *homecoming) bring(parcels []parcel) {
 			c.queue = append(c.queue, p)
 		}
 	}
-	c.wake()
-}
-
-func (c *homecoming) wake() {
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
+	c.news.Set()
 }
 
 func (c *homecoming) work(ctx context.Context) {
@@ -185,7 +179,7 @@ func (c *homecoming) finish(draw func()) error {
 	}
 	c.mu.Lock()
 	c.over = true
-	c.wake()
+	c.news.Set()
 	c.mu.Unlock()
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // FileName is that of a peer's log, in its data folder.
@@ -45,7 +47,7 @@ type Log struct {
 	mu      sync.Mutex
 	waiting []Record
 	lost    int // records there was no place for
-	wake    chan struct{}
+	wake    wake.Signal
 
 	// Run's own.
 	f       *os.File
@@ -67,7 +69,7 @@ func New(cfg Config) *Log {
 	if cfg.maxSize == 0 {
 		cfg.maxSize = MaxSize
 	}
-	return &Log{cfg: cfg, wake: make(chan struct{}, 1)}
+	return &Log{cfg: cfg, wake: wake.New()}
 }
 
 // Write takes a record. It waits for nothing.
@@ -87,10 +89,7 @@ func (l *Log) Write(r Record) {
 		l.lost++
 	}
 	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Set()
 }
 
 // Run writes what is taken until ctx ends, and then what is left.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 const (
@@ -66,7 +68,7 @@ type Client struct {
 	bare    bool            // it was said that the supervisor keeps nothing from tasks
 	open    map[string]bool // started, or found, and not acknowledged
 
-	wake chan struct{}
+	wake wake.Signal
 	quit chan struct{}
 	done chan struct{}
 
@@ -88,7 +90,7 @@ func Open(cfg ClientConfig) (*Client, error) {
 		cfg.Warn = func(string) {}
 	}
 	c := &Client{
-		cfg: cfg, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), lost: make(chan net.Conn, 1), open: map[string]bool{},
+		cfg: cfg, wake: wake.New(), quit: make(chan struct{}), done: make(chan struct{}), lost: make(chan net.Conn, 1), open: map[string]bool{},
 	}
 	var err error
 	if c.rebooted, c.marked, err = checkBoot(cfg.Dir); err != nil {

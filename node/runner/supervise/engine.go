@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
@@ -46,7 +47,7 @@ type Engine struct {
 	ends    *endsFile
 	reaper  *reaper
 	sweeper *sweeper
-	wake    chan struct{} // something runs: the output must be looked at
+	wake    wake.Signal // something runs: the output must be looked at
 	quit    chan struct{}
 	all     sync.WaitGroup
 
@@ -81,7 +82,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	}
 	keepDescriptors()
 	e := &Engine{
-		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: wake.New(), quit: make(chan struct{}),
 	}
 	e.queued.L = &e.mu
 	if e.room.look = cfg.room; e.room.look == nil {

@@ -17,7 +17,7 @@ func (c *Client) Start(s Spec) {
 	c.mu.Lock()
 	c.next = append(c.next, order{kind: orderStart, spec: s})
 	if !c.flush() {
-		c.poke()
+		c.wake.Set()
 	}
 	c.mu.Unlock()
 }
@@ -27,7 +27,7 @@ func (c *Client) Stop(task, reason string) {
 	c.mu.Lock()
 	c.next = append(c.next, order{kind: orderStop, task: task, reason: reason})
 	c.mu.Unlock()
-	c.poke()
+	c.wake.Set()
 }
 
 // Ack says that the ends of these tasks need not be told again. It goes with the next order, or
@@ -42,15 +42,8 @@ func (c *Client) Ack(tasks []string) {
 			c.mu.Lock()
 			c.armed = false
 			c.mu.Unlock()
-			c.poke()
+			c.wake.Set()
 		})
-	}
-}
-
-func (c *Client) poke() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -170,7 +163,7 @@ func (c *Client) send() {
 		return
 	}
 	if c.up != nil {
-		c.poke() // one more has come that needs the mark
+		c.wake.Set() // one more has come that needs the mark
 		return
 	}
 	if !c.starting() {

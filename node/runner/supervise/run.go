@@ -174,7 +174,7 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 func (e *Engine) follow(x *proc, c *child) {
 	e.all.Add(1)
 	if e.reaper.follow(c, func() { e.ended(x, c.reap(nil)); e.all.Done() }) {
-		e.look()
+		e.wake.Set()
 		return
 	}
 	e.all.Done()
@@ -183,7 +183,7 @@ func (e *Engine) follow(x *proc, c *child) {
 
 // await sees a process to its end that nobody can follow without waiting for it.
 func (e *Engine) await(x *proc) {
-	e.look()
+	e.wake.Set()
 	e.all.Go(func() { e.ended(x, x.p.wait()) })
 }
 

@@ -3,6 +3,8 @@ package supervise
 import (
 	"sync"
 	"time"
+
+	"github.com/coveyproject/covey/internal/wake"
 )
 
 // How long after the end of a task what it left behind is looked for: many that end together are
@@ -26,7 +28,7 @@ type sweeper struct {
 	mu      sync.Mutex
 	ended   map[string]bool
 	stopped map[string]int
-	wake    chan struct{}
+	wake    wake.Signal
 	quit    chan struct{}
 	done    chan struct{}
 }
@@ -34,7 +36,7 @@ type sweeper struct {
 func newSweeper(kill func(map[string]bool) int, term func(map[string]int)) *sweeper {
 	s := &sweeper{
 		kill: kill, term: term, ended: map[string]bool{}, stopped: map[string]int{},
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		wake: wake.New(), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.run()
 	return s
@@ -51,7 +53,7 @@ func (s *sweeper) over(task string) {
 		s.ended[task] = true
 	}
 	s.mu.Unlock()
-	s.poke()
+	s.wake.Set()
 }
 
 // stop: the group of a task was asked to end; so are its processes outside of that.
@@ -62,7 +64,7 @@ func (s *sweeper) stop(task string, group int) {
 	s.mu.Lock()
 	s.stopped[task] = group
 	s.mu.Unlock()
-	s.poke()
+	s.wake.Set()
 }
 
 // again: a task with this id begins, nothing of it is left behind.
@@ -73,13 +75,6 @@ func (s *sweeper) again(task string) {
 	s.mu.Lock()
 	delete(s.ended, task)
 	s.mu.Unlock()
-}
-
-func (s *sweeper) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (s *sweeper) run() {

@@ -52,10 +52,3 @@ func (e *Engine) cut() time.Duration {
 	}
 	return every
 }
-
-func (e *Engine) look() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
