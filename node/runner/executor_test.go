@@ -39,8 +39,10 @@ func nothing(d time.Duration) *taskstate.Run {
 	return &taskstate.Run{Noop: &taskstate.Noop{Duration: d.Milliseconds()}}
 }
 
+var testJob = taskstate.NewJobID() // in every run another: processes are found by their task's id
+
 func launch(run *taskstate.Run, slot int) taskstate.Launch {
-	job := &taskstate.Job{ID: "k3v5q7x2ab", Name: "t", Type: taskstate.BatchJob, Count: 100, Run: *run}
+	job := &taskstate.Job{ID: testJob, Name: "t", Type: taskstate.BatchJob, Count: 100, Run: *run}
 	return taskstate.Launch{Task: taskstate.Task(job.ID, slot, 1), Job: job, Epoch: taskstate.At(1, 7), Index: 9, Peer: "wren"}
 }
 

@@ -12,7 +12,15 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-const testJob = taskstate.JobID("k3v5q7x2ab")
+// testJob is another in every run of these tests, and the same in the processes that one starts:
+// processes are found by their task's id, whoever started them.
+var testJob = func() taskstate.JobID {
+	const env = "COVEY_TEST_JOB"
+	if os.Getenv(env) == "" {
+		_ = os.Setenv(env, string(taskstate.NewJobID()))
+	}
+	return taskstate.JobID(os.Getenv(env))
+}()
 
 // harness is an executor and everything it reported.
 type harness struct {

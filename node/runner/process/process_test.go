@@ -68,8 +68,8 @@ func TestTheEnvironmentIsExactlyWhatIsPromised(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(h.file(id, "stdout")), "\n")
 	slices.Sort(got)
 	want := []string{
-		"A=1", "B=two words", "COVEY_ATTEMPT=1", "COVEY_COUNT=3", "COVEY_EPOCH=1/7", "COVEY_ITEM=an item", "COVEY_JOB=k3v5q7x2ab",
-		"COVEY_PEER=wren", "COVEY_SLOT=1", "COVEY_TASK=k3v5q7x2ab.1.1", "HOME=/other", "LANG=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp",
+		"A=1", "B=two words", "COVEY_ATTEMPT=1", "COVEY_COUNT=3", "COVEY_EPOCH=1/7", "COVEY_ITEM=an item", "COVEY_JOB=" + string(testJob),
+		"COVEY_PEER=wren", "COVEY_SLOT=1", "COVEY_TASK=" + string(testJob) + ".1.1", "HOME=/other", "LANG=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp",
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("environment:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -199,24 +199,36 @@ func TestATaskIDThatLeadsOutOfTheFolderIsRejected(t *testing.T) {
 	}
 }
 
+// timedOut runs a script that says that it is ready once it has set its trap, with a timeout that
+// becomes longer until the machine is fast enough for that.
+func (h *harness) timedOut(script string) (out string, end taskstate.RunReport) {
+	for timeout, slot := int64(50), 1; ; timeout, slot = 2*timeout, slot+1 {
+		job := shell("%s", script)
+		job.Timeout, job.Count = timeout, slot
+		l := launch(job, slot)
+		h.Start(l)
+		end = h.end(l.Task)
+		out, ready := strings.CutPrefix(h.file(l.Task, "stdout"), "ready\n")
+		if ready || timeout > time.Minute.Milliseconds() {
+			return out, end
+		}
+	}
+}
+
 func TestATimeoutEndsWithSIGTERMAndFailsTheTask(t *testing.T) {
 	h := start(t, nil)
-	job := shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.01; done")
-	job.Timeout = 150
-	id, end := h.run(job)
+	out, end := h.timedOut("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	if end.State != taskstate.Failed || end.Reason != taskstate.ReasonTimeout || end.Exit != taskstate.NoExit {
 		t.Fatalf("end = %+v", end)
 	}
-	if got := h.file(id, "stdout"); got != "bye\n" {
-		t.Fatalf("it should have heard SIGTERM: %q", got)
+	if out != "bye\n" {
+		t.Fatalf("it should have heard SIGTERM: %q", out)
 	}
 }
 
 func TestWhoIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	h := start(t, nil)
-	job := shell("trap '' TERM; while :; do sleep 0.01; done")
-	job.Timeout = 50
-	if _, end := h.run(job); end.Reason != taskstate.ReasonTimeout || end.Signal != int(syscall.SIGKILL) {
+	if _, end := h.timedOut("trap '' TERM; echo ready; while :; do sleep 0.01; done"); end.Reason != taskstate.ReasonTimeout || end.Signal != int(syscall.SIGKILL) {
 		t.Fatalf("end = %+v", end)
 	}
 }
