@@ -117,11 +117,10 @@ func attack(t *testing.T) {
 	h, data := boxed(t)
 	victim := launch(shell("echo mine > file; sleep 1000"), 2)
 	other := *victim.Job
-	other.ID, other.Submitter = "victimjobx", "another"
+	other.ID, other.Submitter = taskstate.NewJobID(), "another"
 	victim.Job, victim.Task = &other, taskstate.Task(other.ID, 2, 1)
 	h.Start(victim)
 	h.running(victim.Task)
-	n := 0
 	for name, line := range map[string]string{
 		"the key":                fmt.Sprintf("cat %s/identity.key", data),
 		"the policy":             fmt.Sprintf("cat %s/policy.yaml", data),
@@ -137,8 +136,7 @@ func attack(t *testing.T) {
 		"to be root again":       "unshare -m umount " + data,
 	} {
 		job := shell("%s && echo reached", line)
-		n++
-		job.ID = taskstate.JobID("k3v5q7x2a" + string(rune('a'+n)))
+		job.ID = taskstate.NewJobID()
 		task, end := h.run(job)
 		if end.State != taskstate.Failed || strings.Contains(h.file(task, "stdout"), "reached") {
 			t.Errorf("%s: %v %s\n%s", name, end.State, h.file(task, "stdout"), h.file(task, "stderr"))
