@@ -16,6 +16,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/dispatch/worker/journal"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/membership/verdict"
 	"github.com/coveyproject/covey/node/blob/piece"
@@ -687,6 +688,7 @@ func (f *cluster) takes(peer string, takes bool) {
 // there is room, in bounded time, and none is started twice, whether the job allows that or not,
 // and the coordinator.
 func TestWhatAPeerWithAFullDiskHasNotBegunGoesElsewhere(t *testing.T) {
+	long.Test(t)
 	for name, change := range map[string]func(*taskstate.Job){
 		"may run twice":      func(*taskstate.Job) {},
 		"must not run twice": func(j *taskstate.Job) { j.Unreachable.Wait = true },

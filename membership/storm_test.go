@@ -45,7 +45,7 @@ func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 
 // All machines of a large cluster come back at the same time, each at another address.
 func TestALargeClusterThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
-	n := 60
+	n := 40
 	switch {
 	case testing.Short() || raceDetector:
 		n = 20
@@ -79,6 +79,7 @@ func TestALargeClusterThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 
 // Everybody is in the book of a peer that comes back. The first it reaches tell it of the rest.
 func TestAPeerThatComesBackDoesNotAskAllOfALargeCluster(t *testing.T) {
+	long.Test(t)
 	const n = 60
 	synctest.Test(t, func(t *testing.T) {
 		f := clusterIn(t, memory(t), n)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/held"
 	"github.com/coveyproject/covey/p2p"
@@ -138,6 +139,7 @@ func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
 }
 
 func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "voter", "other")
 	voter, other := all[0], all[1]
@@ -378,6 +380,7 @@ func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
 }
 
 func TestABlockedPeerIsCutOffAndOnlyInATestnet(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
 	if err := all[1].Block(timed(t), api.Block{Peers: []string{all[0].self}}); err != nil {

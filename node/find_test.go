@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -20,6 +21,7 @@ func TestWhatATicketAsksForIsChecked(t *testing.T) {
 }
 
 func TestEverythingWithoutACoordinatorSaysSo(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	n := newUnborn(t)
 	began := time.Now()

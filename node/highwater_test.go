@@ -87,6 +87,7 @@ func (w *turned) notices(peer, other *living) {
 }
 
 func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	for name, memory := range map[string]int{"the peer's own": 1, "the coordinator's": 0} {
 		t.Run(name, func(t *testing.T) {

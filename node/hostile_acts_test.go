@@ -6,6 +6,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -157,6 +158,7 @@ func TestACoordinatorGivesNoRoleByItself(t *testing.T) {
 // on every peer, its ticket of many uses lets nobody in, its word gives no role, and nobody tries
 // again what it ordered.
 func TestARevokedKeyOrdersNothingMore(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")
 	one, two, three := all[0], all[1], all[2]

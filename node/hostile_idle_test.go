@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -60,6 +61,7 @@ func (p puppet) idles(peer string, cpus int64) {
 }
 
 func TestAWorkerThatBeatsAndStartsNothingIsPassedOverAndSaidToBe(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	one := alive(t, Config{Name: "one", Machine: Machine{StartWithin: time.Second}})
 	p := newPuppet(t)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/node/keep"
@@ -129,6 +130,7 @@ func TestWhatAPeerKeptIsKeptAgainWhenItIsGoneForGoodAndItsLogsAreThere(t *testin
 
 // Case 33.
 func TestWhoLeavesHandsOverWhatNobodyElseHas(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")
 	job := outputJob("sole", "echo sole > x", "two", "x")

@@ -266,6 +266,7 @@ func TestACutWhileATaskIsSavedHealsToOneEndAndTwoCopies(t *testing.T) {
 // A maker that goes down while it saves, in order or not, saves again when it is back, and runs
 // nothing twice.
 func TestAMakerThatRestartsWhileItSavesGoesOn(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	for _, how := range []string{"stopped", "crashed"} {
 		t.Run(how, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -30,6 +31,7 @@ func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 
 // It can also be under way still when the job is cancelled.
 func TestAJobThatComesToTheLedgerAfterItWasCancelledHereIsCancelledThere(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	all := clusterOf(t, "voter", "other")
 	other := all[1]

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coveyproject/covey/internal/long"
 )
 
 // internet is one public network, and houses behind NAT routers of their own.
@@ -126,6 +128,7 @@ func newInternet(t *testing.T) internet {
 }
 
 func TestTwoPeersBehindTwoNATsReachEachOther(t *testing.T) {
+	long.Test(t)
 	n := newInternet(t)
 	n.house("a", 2)
 	n.house("b", 3)
@@ -155,6 +158,7 @@ func TestTwoPeersBehindTwoNATsReachEachOther(t *testing.T) {
 }
 
 func TestARelayCarriesWhatNATsKeepApart(t *testing.T) {
+	long.Test(t)
 	n := newInternet(t)
 	n.house("a", 2)
 	n.house("b", 3)
@@ -180,6 +184,7 @@ func TestARelayCarriesWhatNATsKeepApart(t *testing.T) {
 }
 
 func TestAPublicPeerTakesNoRelay(t *testing.T) {
+	long.Test(t)
 	n := newInternet(t)
 	n.house("a", 2)
 	p, a := n.peer("pub"), n.peer("a")

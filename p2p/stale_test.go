@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/p2p"
 )
 
@@ -101,6 +102,7 @@ func throughCable(t *testing.T) (a, b *p2p.Host, c *cable, gone chan string) {
 }
 
 func TestWhoWaitsInVainOnAStreamHasADeadConnectionClosed(t *testing.T) {
+	long.Test(t)
 	a, b, c, gone := throughCable(t)
 	s, err := a.Dial(ctx(t), b.Self(), echo)
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 0, "rounds of TestDamagedDisks, the first of which play each scene once; 0: 1, or 13 with -tags long")
+	rounds   = flag.Int("rounds", 0, "rounds of TestDamagedDisks, the first of which play each scene once; 0: 13 with -tags long, else none")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
@@ -60,19 +60,15 @@ type diskRound struct {
 }
 
 func TestDamagedDisksLoseNoAcceptedJobWhileAMajorityIsWhole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("real processes")
+	n := *rounds
+	if n == 0 {
+		long.Test(t)
+		n = 13
 	}
 	want := regexp.MustCompile(*diskPlay)
 	scenes := slices.DeleteFunc(diskScenes(), func(s diskScene) bool { return !want.MatchString(s.name) })
 	if len(scenes) == 0 {
 		t.Fatalf("no scene is called %q", *diskPlay)
-	}
-	n := *rounds
-	if n == 0 && long.Tests {
-		n = 13
-	} else if n == 0 {
-		n = 1
 	}
 	for i := range n {
 		seed := *diskSeed + uint64(i)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
 	"github.com/coveyproject/covey/taskstate"
@@ -219,6 +220,7 @@ func acrossTwoNATs(t *testing.T, drop ...string) (a, b resident) {
 }
 
 func TestAJobRunsFromBehindOneNATToBehindAnother(t *testing.T) {
+	long.Test(t)
 	a, b := acrossTwoNATs(t)
 	eventually(t, "they find a direct way", func() (bool, string) {
 		path, _ := a.path(t, b.ID)
@@ -227,6 +229,7 @@ func TestAJobRunsFromBehindOneNATToBehindAnother(t *testing.T) {
 }
 
 func TestAJobCrossesTwoNATsByRelayWhereUDPIsDropped(t *testing.T) {
+	long.Test(t)
 	a, b := acrossTwoNATs(t, "add rule ip covey through meta l4proto udp drop") // no QUIC, and so no hole
 	if path, _ := a.path(t, b.ID); path != "relayed" {
 		t.Errorf("a reaches b %s", path)

@@ -81,13 +81,10 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 
 // TestTheSameSeedIsTheSameLife replays whole lives.
 func TestTheSameSeedIsTheSameLife(t *testing.T) {
+	long.Test(t)
 	var mu sync.Mutex
 	seen := map[uint64]uint64{}
-	n := 2
-	if long.Tests {
-		n = 6
-	}
-	each(n, 1000, func(seed uint64) bool {
+	each(6, 1000, func(seed uint64) bool {
 		a, b := sim.Run(sim.Config{Seed: seed}), sim.Run(sim.Config{Seed: seed})
 		mu.Lock()
 		defer mu.Unlock()

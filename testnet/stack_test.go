@@ -23,7 +23,7 @@ import (
 func TestSimulationOfWholeStacks(t *testing.T) {
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {
-		n = 2
+		n = 1
 		if long.Tests {
 			n = 24
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/jobfile"
@@ -187,6 +188,7 @@ func TestAPeerKilledRightAfterItsFirstGuestJoinedIsFoundAgain(t *testing.T) {
 }
 
 func TestThePartitionedMinorityHoldsJobsAndTheMajorityGoesOn(t *testing.T) {
+	long.Test(t)
 	net := start(t, 5)
 	eventually(t, "all five vote", func() (bool, string) {
 		st, err := net.Client(1).Status(timed(t))
@@ -319,6 +321,7 @@ func TestTheEndOfATestnetRemovesItsFolderUnlessItIsKept(t *testing.T) {
 }
 
 func TestTheDemonstrationEndsWithEveryResultRight(t *testing.T) {
+	long.Test(t)
 	t.Setenv("TMPDIR", t.TempDir()) // its files stay
 	var talk, table bytes.Buffer
 	err := testnet.Demo(timed(t), testnet.Config{Dir: filepath.Join(t.TempDir(), "demo"), Exe: exe(t), Talk: &talk}, &table)

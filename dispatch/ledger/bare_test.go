@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
@@ -101,6 +102,7 @@ func snapshotFor(r *rapid.T, st *ledger.State, peer string) *ledger.State {
 // Three replicas are fed with the same: one that knows all, one that knows of no job what it runs,
 // and one that knows some.
 func TestAReplicaWithoutWhatJobsRunDecidesAsTheOthers(t *testing.T) {
+	long.Cases(t, "15")
 	rapid.Check(t, func(r *rapid.T) {
 		whole := ledger.NewState()
 		others := map[string]*ledger.State{"stranger": ledger.NewState(), "p8": ledger.NewState()}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -137,6 +138,7 @@ func TestAPinnedJobIsKeptUntilTheLedgerIsFullOfSuch(t *testing.T) {
 // it has been at work. Jobs that are as large as these reach the bound for their size on the third
 // day; smaller ones, of which a week's are kept, never do.
 func TestAWeekOfLoadLeavesTheLedgerAsLargeAsADay(t *testing.T) {
+	long.Test(t)
 	l := newLog(t)
 	const perDay = 3000
 	item := strings.Repeat("x", 4000)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
@@ -155,6 +156,7 @@ func jobIDs() []taskstate.JobID {
 }
 
 func TestTheStateDoesWhatItsDumbTwinDoes(t *testing.T) {
+	long.Cases(t, "15")
 	rapid.Check(t, func(r *rapid.T) {
 		st, twin := ledger.NewState(), newDumb()
 		for _, e := range anyHistory(r) {
@@ -245,6 +247,7 @@ func ends(s *ledger.State) map[taskstate.JobID]int64 {
 // TestASnapshotChangesNothing goes through one history twice: once as it is, once with the state
 // replaced by its own snapshot now and then.
 func TestASnapshotChangesNothing(t *testing.T) {
+	long.Cases(t, "25")
 	rapid.Check(t, func(r *rapid.T) {
 		plain, other := ledger.NewState(), ledger.NewState()
 		for _, e := range anyHistory(r) {

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/coveyproject/covey/internal/golden"
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -108,6 +109,7 @@ func noise(n int) []byte {
 // However the pieces fall and whenever streams break: the task reads every byte once, in order, and
 // then one end.
 func TestATaskReadsEveryByteOnceAndThenTheEnd(t *testing.T) {
+	long.Cases(t, "15")
 	rapid.Check(t, func(rt *rapid.T) {
 		keep := rapid.Int64Range(1, 3*MaxPiece).Draw(rt, "keep")
 		all := noise(rapid.IntRange(0, 6*MaxPiece).Draw(rt, "bytes"))

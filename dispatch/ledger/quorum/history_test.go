@@ -13,6 +13,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/long"
 )
 
 // client is one caller that submits jobs of its own, one after the other, wherever somebody
@@ -46,7 +47,11 @@ func (c *client) run(ctx context.Context, from int, leader func() *testNode) {
 // acknowledged is in every copy afterwards, a repetition included; and all copies are equal to the
 // byte.
 func TestNoAcknowledgedDecisionIsLostWhateverHappensToCoordinators(t *testing.T) {
-	for seed := range uint64(5) {
+	seeds := uint64(2)
+	if long.Tests {
+		seeds = 5
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *cluster) {
 				rnd := rand.New(rand.NewPCG(seed, 1))

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/coveyproject/covey/internal/long"
 )
 
 // killedDir tells the process that is killed where its store is, and killedSeed what it does first.
@@ -86,6 +88,7 @@ func beAdded(s *Store, b sample, batch bool) error {
 // A process that adds and fetches is killed over and over, wherever it is: what it said is kept is
 // there, what is called whole is right, and for each kill at most one piece is fetched again.
 func TestAProcessThatIsKilledLosesNothingItHasPromised(t *testing.T) {
+	long.Test(t)
 	dir, r := t.TempDir(), rand.New(rand.NewPCG(rand.Uint64(), 0))
 	all := killedBlobs()
 	kept, asked, kills := map[int]bool{}, 0, 0

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -448,6 +449,7 @@ func TestASupervisorWhoseFolderIsGoneEndsWithItsTasks(t *testing.T) {
 }
 
 func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
+	long.Test(t)
 	l := bear(t, waits)
 	l.said("1 running", "2 running", "3 running")
 	old := supervisorOf(l.dir)
