@@ -94,7 +94,7 @@ func (w *world) rot() {
 		bit := flip(b, w.rng)
 		rel, _ := filepath.Rel(p.dir, path)
 		if rel == "worker.db" {
-			w.orphaned = true
+			w.orphaned, p.forgot = true, true
 		}
 		return fmt.Sprintf("bit %d of %s flips", bit, rel), os.WriteFile(path, b, 0o600)
 	})
@@ -208,7 +208,7 @@ func (w *world) turnBack() {
 		again := p.startedSince(made)
 		w.hurtDisk(func(p *peer) (string, error) {
 			_ = os.RemoveAll(p.dir)
-			p.dir, w.orphaned = old, true
+			p.dir, p.forgot, w.orphaned = old, true, true
 			w.people.lost(p)
 			return fmt.Sprintf("the folder is turned back by %v", w.now()-made), nil
 		})

@@ -33,6 +33,7 @@ type peer struct {
 	cuts    int64 // of the world, when it was cloned
 	downs   int   // faults that keep it down
 	backups int
+	forgot  bool // its disk may lack what its worker's journal held
 
 	// Its watchers have these, one life after the other:
 	once  api.Once

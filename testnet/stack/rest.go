@@ -226,11 +226,23 @@ func (w *world) ends() {
 				continue
 			}
 			x := w.check.startOf(t.ID)
-			if p := w.named(t.PeerName); p != nil && x != nil && !p.troubled(x.since) {
+			if p := w.named(t.PeerName); p != nil && x != nil && !p.troubled(x.since) && !(p.learned() && t.Reason == string(taskstate.ReasonInterrupted)) {
 				w.fail("I1", "%s ended as %s (%s %s) on %s, to which nothing happened; it should be %s", t.ID, t.State, t.Reason, t.Message, p.name, want)
 			}
 		}
 	}
+}
+
+// learned tells whether a peer whose journal was hurt has begun a new incarnation, as it says
+// itself, since it started last. If all who had heard the end of that journal were away then, it
+// learns of it when the first of them is back, and stops what it began in between.
+func (p *peer) learned() bool {
+	l := p.usable()
+	if !p.forgot || l == nil {
+		return false
+	}
+	st, err := l.node.Backend().Status(context.Background())
+	return err == nil && slices.ContainsFunc(st.Troubles, func(t api.Trouble) bool { return t.Code == api.TroubleJournalLost })
 }
 
 func (w *world) named(name string) *peer {
