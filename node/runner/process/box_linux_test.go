@@ -228,7 +228,7 @@ func (h *harness) said(id taskstate.TaskID, name string) string {
 // under runs a line under a confinement.
 func (h *harness) under(c taskstate.Confinement, n int, line string, a ...any) (taskstate.TaskID, taskstate.RunReport) {
 	job := shell(line, a...)
-	job.ID = ownID() + taskstate.JobID(fmt.Sprintf("u%d", n))
+	job.ID = testJob + taskstate.JobID(fmt.Sprintf("u%d", n))
 	l := launch(job, 1)
 	l.Confinement = &c
 	h.Start(l)

@@ -13,7 +13,7 @@ import (
 )
 
 // testJob is another in every run of these tests, and the same in the processes that one starts:
-// processes are found by their task's id, whoever started them.
+// what is lost is looked for on the whole machine, by its task's id.
 var testJob = func() taskstate.JobID {
 	const env = "COVEY_TEST_JOB"
 	if os.Getenv(env) == "" {

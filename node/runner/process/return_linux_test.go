@@ -24,7 +24,6 @@ import (
 const (
 	lifeDir  = "COVEY_TEST_LIFE"
 	lifeLine = "COVEY_TEST_LINE"
-	lifeID   = "COVEY_TEST_JOB"
 )
 
 func TestMain(m *testing.M) {
@@ -51,23 +50,9 @@ func liveOn(dir, line string) {
 }
 
 func lifeJob(line string) *taskstate.Job {
-	j := own(shell("%s", line))
+	j := shell("%s", line)
 	j.Timeout = 60_000
 	return j
-}
-
-// own gives a job an id that no other run of these tests uses: what is lost is looked for on the
-// whole machine, by name.
-func own(j *taskstate.Job) *taskstate.Job {
-	j.ID = ownID()
-	return j
-}
-
-func ownID() taskstate.JobID {
-	if id := os.Getenv(lifeID); id != "" {
-		return taskstate.JobID(id)
-	}
-	return taskstate.JobID(fmt.Sprint("life", os.Getpid()))
 }
 
 // life is such a process.
@@ -86,7 +71,7 @@ func bear(t *testing.T, line string) *life {
 	line = strings.ReplaceAll(line, "FLAG", filepath.Join(l.at, "flag"))
 	l.job = lifeJob(line)
 	l.cmd = exec.Command("/proc/self/exe")
-	l.cmd.Env = append(os.Environ(), lifeDir+"="+l.dir, lifeLine+"="+line, lifeID+"="+string(ownID()))
+	l.cmd.Env = append(os.Environ(), lifeDir+"="+l.dir, lifeLine+"="+line)
 	l.cmd.Stderr = os.Stderr
 	out, err := l.cmd.StdoutPipe()
 	if err != nil {
@@ -201,7 +186,7 @@ func (l *life) flag(name string) {
 func (l *life) holds(slot int, text string) {
 	l.t.Helper()
 	eventually(l.t, "stdout holds "+text, func() bool {
-		b, _ := os.ReadFile(filepath.Join(l.dir, string(ownID()), fmt.Sprint(slot, ".1"), "stdout"))
+		b, _ := os.ReadFile(filepath.Join(l.dir, string(testJob), fmt.Sprint(slot, ".1"), "stdout"))
 		return strings.Contains(string(b), text)
 	})
 }
@@ -217,7 +202,7 @@ func (l *life) next() *harness {
 	return start(l.t, func(c *Config) { c.Dir = l.dir })
 }
 
-func slotID(slot int) taskstate.TaskID { return taskstate.Task(ownID(), slot, 1) }
+func slotID(slot int) taskstate.TaskID { return taskstate.Task(testJob, slot, 1) }
 
 // Each slot waits for its flag and then exits with ten times its number.
 const waits = `echo before; while ! [ -e FLAG$COVEY_SLOT ]; do sleep 0.02; done; echo after; exit ${COVEY_SLOT}0`
@@ -318,7 +303,7 @@ func TestWhenOnlyTheSupervisorIsKilledANewOneTakesOver(t *testing.T) {
 	h := start(t, nil)
 	h.Adopt(nil)
 	flag := filepath.Join(t.TempDir(), "flag")
-	l := launch(own(shell("while ! [ -e %s ]; do sleep 0.02; done; echo on; exit 3", flag)), 1)
+	l := launch(shell("while ! [ -e %s ]; do sleep 0.02; done; echo on; exit 3", flag), 1)
 	h.Start(l)
 	h.running(l.Task)
 	killSupervisor(t, h.dir)
@@ -329,7 +314,7 @@ func TestWhenOnlyTheSupervisorIsKilledANewOneTakesOver(t *testing.T) {
 	if end := h.end(l.Task); end.State != taskstate.Failed || end.Exit != taskstate.NoExit {
 		t.Errorf("%+v", end)
 	}
-	again := launch(own(shell("exit 4")), 2)
+	again := launch(shell("exit 4"), 2)
 	h.Start(again)
 	if end := h.end(again.Task); end.Exit != 4 {
 		t.Errorf("%+v", end)
@@ -339,7 +324,7 @@ func TestWhenOnlyTheSupervisorIsKilledANewOneTakesOver(t *testing.T) {
 func TestATimeoutIsKeptWhileThePeerIsAway(t *testing.T) {
 	h := start(t, nil)
 	h.Adopt(nil)
-	job := own(shell("trap 'exit 0' TERM; while :; do sleep 0.01; done"))
+	job := shell("trap 'exit 0' TERM; while :; do sleep 0.01; done")
 	job.Timeout = 400
 	l := launch(job, 1)
 	h.Start(l)
@@ -388,7 +373,7 @@ func TestANumberGivenToSomebodyElseIsNeverTakenForATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := start(t, func(c *Config) { c.Dir = dir })
-	job := own(shell("true"))
+	job := shell("true")
 	var all []taskstate.Launch
 	for slot := 1; slot <= 6; slot++ {
 		all = append(all, launch(job, slot))
@@ -416,7 +401,7 @@ func TestAfterTheMachineWasRestartedNothingCountsAsNeverStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	h = start(t, func(c *Config) { c.Dir = h.dir })
-	if lost := h.Adopt([]taskstate.Launch{launch(own(shell("true")), 1)}); len(lost) != 1 || lost[0].Never || lost[0].Message == "" {
+	if lost := h.Adopt([]taskstate.Launch{launch(shell("true"), 1)}); len(lost) != 1 || lost[0].Never || lost[0].Message == "" {
 		t.Fatalf("%+v", lost)
 	}
 }
@@ -428,7 +413,7 @@ func TestASupervisorWithNothingToDoEnds(t *testing.T) {
 		t.Fatal("it is there before the first process")
 	}
 	for slot := 1; slot <= 3; slot++ {
-		l := launch(own(shell("exit 5")), slot)
+		l := launch(shell("exit 5"), slot)
 		h.Start(l)
 		if end := h.end(l.Task); end.Exit != 5 {
 			t.Fatalf("%+v", end)
@@ -478,7 +463,7 @@ func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
 func TestWithoutASupervisorToBeHadNothingGoesOnUnseen(t *testing.T) {
 	h := start(t, nil)
 	h.Adopt(nil)
-	job := launch(own(shell("sleep 1000")), 1)
+	job := launch(shell("sleep 1000"), 1)
 	h.Start(job)
 	h.running(job.Task)
 	lock := filepath.Join(h.dir, ".supervisor")

@@ -36,7 +36,7 @@ func strongly(t *testing.T) (h *harness, run func(line string) (taskstate.TaskID
 
 func strong(line string, n int) taskstate.Launch {
 	job := reads(line)
-	job.ID = ownID() + taskstate.JobID("s"+string(rune('a'+n)))
+	job.ID = testJob + taskstate.JobID("s"+string(rune('a'+n)))
 	job.Secrets = &taskstate.Secrets{}
 	l := launch(job, 1)
 	l.Confinement = &taskstate.Confinement{As: as(), Isolate: taskstate.IsolateStrong, Net: taskstate.NetNone}
