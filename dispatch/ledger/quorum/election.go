@@ -166,8 +166,8 @@ func (p *prober) patience(s *seat) patience {
 // its connections one after the other, and only the dial after that is refused.
 const probeAgain = 30 * time.Millisecond
 
-// caller asks voters. With each question and answer go the marks that both know of, and what seats
-// were lost.
+// caller asks voters. With each question and answer go the marks that both know of, and with the
+// answer what seat was lost.
 type caller struct {
 	net      dialer
 	marks    *seenMarks

@@ -393,3 +393,27 @@ func TestWhoLostALogSaysUpToWhichEntryItHadAcknowledged(t *testing.T) {
 		})
 	}
 }
+
+// Nobody votes for it, so that it stands for election for ever.
+func TestWhoStandsForElectionHearsOfLossesOfThoseThatComeLater(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		for i := range 20 {
+			fl.insist(job(i + 1))
+		}
+		fl.settle()
+		fl.down("a", "b", "c")
+		for _, id := range []string{"a", "b"} {
+			if err := os.RemoveAll(filepath.Join(fl.dir, id+"1", "raft-1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fl.up("c")
+		time.Sleep(time.Minute)
+		fl.up("a")
+		time.Sleep(time.Minute)
+		fl.up("b")
+		c := fl.nodes["c"]
+		fl.await("c knows of both", func() bool { return len(c.Losses()) == 2 })
+	})
+}

@@ -88,6 +88,8 @@ func (p *prober) run(ctx context.Context) {
 				p.passSuspicion(ctx)
 			}
 		case s.raft.State() == raft.Leader:
+		case s.raft.State() == raft.Candidate: // for ever, where too few have a vote left
+			p.askAll(ctx, voterAsk{}, p.patience(s).voter) // whoever lost its log says so
 		case alone || s.hasLeader():
 			seen = p.probeLeader(ctx, s)
 		}
@@ -112,13 +114,16 @@ func (p *prober) leaderless() bool {
 // passSuspicion tells the voters that somebody waits for the coordinator: they probe it, not this
 // peer, which has no vote.
 func (p *prober) passSuspicion(ctx context.Context) {
-	g := p.place.generation()
+	p.askAll(ctx, voterAsk{Probe: &probeAsk{Generation: p.place.generation(), Look: true}}, heartbeat)
+}
+
+// askAll asks the other voters, for what they learn from the question, and this peer from their
+// answers, whatever it is about.
+func (p *prober) askAll(ctx context.Context, ask voterAsk, limit time.Duration) {
 	var wg sync.WaitGroup
 	for _, v := range p.dir.list() {
 		if v.Voting && v.Peer != p.cfg.Self {
-			wg.Go(func() {
-				_, _ = p.call.ask(ctx, v.Peer, voterAsk{Probe: &probeAsk{Generation: g, Look: true}}, heartbeat)
-			})
+			wg.Go(func() { _, _ = p.call.ask(ctx, v.Peer, ask, limit) })
 		}
 	}
 	wg.Wait()
