@@ -53,19 +53,15 @@ func TestAConnectionThatEndsAsItBeginsIsDialledAgain(t *testing.T) {
 		a, b := start(t, everybody()), start(t, everybody())
 		serveEcho(b)
 		begun, told := make(chan struct{}), make(chan struct{})
-		a.OnConnect(func() func(string) {
-			var once sync.Once
-			return func(string) {
-				once.Do(func() {
-					go func() {
-						p2p.Disconnect(a, b.Self())
-						close(begun)
-					}()
-					<-begun
-					<-told
-				})
-			}
-		}())
+		first := sync.OnceFunc(func() {
+			go func() { // libp2p holds the connection until this call returns
+				p2p.Disconnect(a, b.Self())
+				close(begun)
+			}()
+			<-begun
+			<-told
+		})
+		a.OnConnect(func(string) { first() })
 		a.SetAddrs(b.Self(), b.Addrs())
 		var seeker sync.WaitGroup
 		seeker.Go(func() { p2p.Seek(ctx(t), a, b.Self()) })

@@ -20,7 +20,7 @@ type homecoming struct {
 	several bool
 	now     func() time.Time
 	ended   chan struct{}
-	news    wake.Signal // one place: something is in the queue, or nothing more comes
+	news    wake.Signal // something is in the queue, or nothing more comes
 
 	mu     sync.Mutex
 	queue  []parcel

@@ -50,7 +50,7 @@ func (c *Core) lastingJobs() []string {
 // service has its replicas, every global job one on each peer that fits, all of the version wanted
 // unless an update is paused, and every other job ends.
 func TestWhateverHappensJobsThatLastBecomeWhatIsWanted(t *testing.T) {
-	long.Cases(t, "15")
+	long.Cases(t, 15)
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3}
 		r := newRig(t, cfg)

@@ -18,7 +18,7 @@ import (
 // granted what is not his, nothing is given up before its time, and work that must not run twice
 // does not (I4, I6, I10). Once everybody behaves, every job ends (I1).
 func TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds(t *testing.T) {
-	long.Cases(t, "25")
+	long.Cases(t, 25)
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3, FrameBudget: rapid.SampledFrom([]int{200, 1000, 512 << 10}).Draw(rt, "budget")}
 		r := newRig(t, cfg)

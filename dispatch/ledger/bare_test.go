@@ -102,7 +102,7 @@ func snapshotFor(r *rapid.T, st *ledger.State, peer string) *ledger.State {
 // Three replicas are fed with the same: one that knows all, one that knows of no job what it runs,
 // and one that knows some.
 func TestAReplicaWithoutWhatJobsRunDecidesAsTheOthers(t *testing.T) {
-	long.Cases(t, "15")
+	long.Cases(t, 15)
 	rapid.Check(t, func(r *rapid.T) {
 		whole := ledger.NewState()
 		others := map[string]*ledger.State{"stranger": ledger.NewState(), "p8": ledger.NewState()}

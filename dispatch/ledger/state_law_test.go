@@ -156,7 +156,7 @@ func jobIDs() []taskstate.JobID {
 }
 
 func TestTheStateDoesWhatItsDumbTwinDoes(t *testing.T) {
-	long.Cases(t, "15")
+	long.Cases(t, 15)
 	rapid.Check(t, func(r *rapid.T) {
 		st, twin := ledger.NewState(), newDumb()
 		for _, e := range anyHistory(r) {
@@ -247,7 +247,7 @@ func ends(s *ledger.State) map[taskstate.JobID]int64 {
 // TestASnapshotChangesNothing goes through one history twice: once as it is, once with the state
 // replaced by its own snapshot now and then.
 func TestASnapshotChangesNothing(t *testing.T) {
-	long.Cases(t, "25")
+	long.Cases(t, 25)
 	rapid.Check(t, func(r *rapid.T) {
 		plain, other := ledger.NewState(), ledger.NewState()
 		for _, e := range anyHistory(r) {

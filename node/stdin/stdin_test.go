@@ -109,7 +109,7 @@ func noise(n int) []byte {
 // However the pieces fall and whenever streams break: the task reads every byte once, in order, and
 // then one end.
 func TestATaskReadsEveryByteOnceAndThenTheEnd(t *testing.T) {
-	long.Cases(t, "15")
+	long.Cases(t, 15)
 	rapid.Check(t, func(rt *rapid.T) {
 		keep := rapid.Int64Range(1, 3*MaxPiece).Draw(rt, "keep")
 		all := noise(rapid.IntRange(0, 6*MaxPiece).Draw(rt, "bytes"))

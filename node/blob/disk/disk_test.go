@@ -179,7 +179,7 @@ func mkdir(t tester, elem ...string) string {
 
 // Acceptance case 2.
 func TestAnyTreeComesBackEqualElsewhereAndHasOneName(t *testing.T) {
-	long.Cases(t, "25")
+	long.Cases(t, 25)
 	rapid.Check(t, func(t *rapid.T) {
 		inTemp(t, func(dir string) {
 			from, to := mkdir(t, dir, "from"), mkdir(t, dir, "to")

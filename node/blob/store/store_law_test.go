@@ -463,7 +463,7 @@ func (h *history) checkBlob(t *rapid.T, k int, b sample) {
 // The laws of doc.go over any history: of additions, fetches, leases, pins, rot, processes that are
 // killed, machines that lose their power, and changes of the disk that fail.
 func TestWholeIsWholeAndKeptIsKeptOverAnyHistory(t *testing.T) {
-	long.Cases(t, "15")
+	long.Cases(t, 15)
 	all := samples(0, 10, 5000, mib, mib+1, 2*mib+7, 5*mib)
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{
