@@ -73,6 +73,7 @@ type life struct {
 	node    *node.Node
 	cancel  context.CancelFunc
 	crook   *crook
+	anew    bool // it said as it became ready that its journal was lost
 	ready   chan struct{}
 	dead    chan struct{} // closed when it is killed
 	ended   chan struct{} // closed when nothing of it runs any more
@@ -189,6 +190,7 @@ func (l *life) run(ctx context.Context) {
 		if !l.killed() {
 			w.tellf("%s is ready: %s", l.session, st.How)
 			watching.Go(func() { w.check.watch(watch, l) })
+			l.anew = lostJournal(st)
 			close(l.ready)
 		}
 	})

@@ -234,15 +234,19 @@ func (w *world) ends() {
 }
 
 // learned tells whether a peer whose journal was hurt has begun a new incarnation, as it says
-// itself, since it started last. If all who had heard the end of that journal were away then, it
-// learns of it when the first of them is back, and stops what it began in between.
+// itself, after it had become ready. If all who had heard the end of that journal were away then,
+// it learns of it when the first of them is back, and stops what it began in between.
 func (p *peer) learned() bool {
 	l := p.usable()
-	if !p.forgot || l == nil {
+	if !p.forgot || l == nil || l.anew {
 		return false
 	}
 	st, err := l.node.Backend().Status(context.Background())
-	return err == nil && slices.ContainsFunc(st.Troubles, func(t api.Trouble) bool { return t.Code == api.TroubleJournalLost })
+	return err == nil && lostJournal(st)
+}
+
+func lostJournal(st api.Status) bool {
+	return slices.ContainsFunc(st.Troubles, func(t api.Trouble) bool { return t.Code == api.TroubleJournalLost })
 }
 
 func (w *world) named(name string) *peer {
