@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,17 +59,34 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(timeout, raftHelloTimeout))
 	defer cancel()
+	c, err := s.dialGreet(ctx, peer, string(address))
+	if errors.Is(err, errOvertaken) {
+		c, err = s.dialGreet(ctx, peer, string(address))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.keep(c)
+}
+
+// errOvertaken: the greeting was refused, and showed a mark that is no longer this voter's. Two
+// streams to one voter begin side by side; whose greeting is read last may show the older mark, and
+// looks like a voter whose folder was turned back.
+var errOvertaken = errors.New("its mark is newer by now than what it was greeted with")
+
+// dialGreet opens a stream and greets once.
+func (s *streamLayer) dialGreet(ctx context.Context, peer taskstate.PeerID, to string) (net.Conn, error) {
 	c, err := s.net.Dial(ctx, peer, RaftProtocol)
 	if err != nil {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
-	if err := s.greet(c, peer, string(address)); err != nil {
+	if err := s.greet(c, peer, to); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Time{})
-	return s.keep(c)
+	return c, nil
 }
 
 // greet is the dialling side of the hello. The answer is one small frame, and raft says nothing
@@ -96,7 +114,20 @@ func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error 
 	if a.Generation > s.generation {
 		s.foreign(peer, a.Generation)
 	}
-	return fmt.Errorf("voter %s refuses: %s", to, a.Why)
+	err := fmt.Errorf("voter %s refuses: %s", to, a.Why)
+	if s.show != nil && s.own(h.Marks).Behind(s.own(s.show())) {
+		return fmt.Errorf("%w; %w", err, errOvertaken)
+	}
+	return err
+}
+
+// own is this voter's own mark among those that are shown, an empty one if it is not there.
+func (s *streamLayer) own(shown []mark.Signed) mark.Mark {
+	i := slices.IndexFunc(shown, func(x mark.Signed) bool { return x.Mark.Server == s.self.server() })
+	if i < 0 {
+		return mark.Mark{}
+	}
+	return shown[i].Mark
 }
 
 func (s *streamLayer) dialSelf() (net.Conn, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/memnet"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -77,6 +78,38 @@ func TestNobodySpeaksForAnotherPeer(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Dial("a/1", time.Second); err == nil || !strings.Contains(err.Error(), "speaks for") {
 		t.Errorf("b called as c: %v", err)
+	}
+}
+
+func TestWhoseGreetingWasOvertakenByANewerOneGreetsAgain(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		newer   bool // the dialling voter acknowledges more while its greeting is under way
+		greeted int
+	}{{"it was overtaken", true, 2}, {"its folder was turned back", false, 1}} {
+		netw := memnet.New()
+		now := mark.Mark{Server: "b/1", Generation: 1, Term: 1, Index: 5}
+		greeted := 0
+		netw.Host("a").Handle(RaftProtocol, func(_ string, conn net.Conn) {
+			var h raftHello
+			if err := wire.NewReader(conn, raftHelloCap).Read(&h); err != nil {
+				t.Error(err)
+			}
+			if greeted++; c.newer {
+				now.Index = 6
+			}
+			_ = wire.NewWriter(conn, raftHelloCap).Send(raftAnswer{OK: h.Marks[0].Mark.Index == 6, Generation: 1, Why: "turned back"})
+		})
+		s := newStreamLayer(netw.Host("b"), 1, Voter{Peer: "b", Incarnation: "1"}, func(string, uint64, ...string) {}, func() {})
+		s.show = func() []mark.Signed { return []mark.Signed{{Mark: now}} }
+		if _, err := s.Dial("a/1", time.Second); (err == nil) != c.newer || err != nil && !strings.Contains(err.Error(), "turned back") {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		_ = s.Close()
+		_ = netw.Close()
+		if greeted != c.greeted {
+			t.Errorf("%s: it greeted %d times, want %d", c.what, greeted, c.greeted)
+		}
 	}
 }
 

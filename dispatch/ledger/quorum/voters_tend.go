@@ -123,7 +123,7 @@ func (e *electorate) askListeners(ctx context.Context, s *seat, servers []Voter,
 		}
 		wg.Go(func() {
 			a, err := e.call.ask(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
-			views[i].Ready = err == nil && a.Last+caughtUp >= s.raft.LastIndex()
+			views[i].Ready = err == nil && a.Last > 0 && a.Last+caughtUp >= s.raft.LastIndex() // with nothing, it never heard the leader
 			none[i] = a.None
 		})
 	}

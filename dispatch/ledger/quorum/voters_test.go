@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -35,6 +36,25 @@ func TestWhoComesBackWithAnotherDiskInheritsNoVote(t *testing.T) {
 		if c := fl.nodes["c"]; !has(c, 1) || !has(c, 2) {
 			t.Error("c lacks a decision")
 		}
+	})
+}
+
+func TestWhoHasHeardNothingFromTheCoordinatorGetsNoVote(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.found("a", "b", "c")
+		for _, id := range []string{"b", "c"} {
+			fl.run(fl.start(id, "1", "a"))
+		}
+		fl.net.Host("c").Handle(quorum.RaftProtocol, func(_ string, c net.Conn) { _ = c.Close() }) // it takes a seat, and no log
+		for _, id := range []string{"b", "c"} {
+			fl.see(id, "1", true)
+		}
+		fl.await("both sit down", func() bool { return len(fl.leader().Voters()) == 3 })
+		time.Sleep(10 * time.Second)
+		if got := fl.voting(); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("%v vote, though one of them knows nothing", got)
+		}
+		fl.propose(fl.leader(), job(1))
 	})
 }
 
