@@ -165,15 +165,26 @@ func opened(pid int, file string) bool {
 func nobodyCarries(t *testing.T, slots ...int) {
 	t.Helper()
 	for _, slot := range slots {
-		name := []byte("COVEY_TASK=" + slotID(slot).String() + "\x00")
-		eventually(t, "no process of slot "+strconv.Itoa(slot)+" runs", func() bool {
-			all, _ := filepath.Glob("/proc/[0-9]*/environ")
-			return !slices.ContainsFunc(all, func(p string) bool {
-				env, _ := os.ReadFile(p)
-				return bytes.Contains(env, name)
-			})
-		})
+		eventually(t, "no process of slot "+strconv.Itoa(slot)+" runs", func() bool { return len(carriers(slot)) == 0 })
 	}
+}
+
+// carriers are the folders below /proc of the processes of a slot. One that is about to end may be
+// missing: it has given its environment up.
+func carriers(slot int) []string {
+	name := []byte("COVEY_TASK=" + slotID(slot).String() + "\x00")
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	return slices.DeleteFunc(all, func(p string) bool {
+		env, _ := os.ReadFile(filepath.Join(p, "environ"))
+		return !bytes.Contains(env, name)
+	})
+}
+
+// ended tells whether a process has ended; whether somebody took note does not matter.
+func ended(proc string) bool {
+	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
+	_, after, _ := bytes.Cut(stat, []byte(") "))
+	return err != nil || len(after) == 0 || after[0] == 'Z' || after[0] == 'X'
 }
 
 func (l *life) flag(name string) {
@@ -274,11 +285,13 @@ func TestWhenTheSupervisorIsKilledWithItsPeerTasksGoOnWithoutAnExitCode(t *testi
 	l.said("1 running", "2 running", "3 running")
 	l.kill()
 	killSupervisor(t, l.dir)
+	all := carriers(1)
+	if len(all) == 0 {
+		t.Fatal("no process of 1 is seen")
+	}
 	l.flag("1")
 	l.holds(1, "after")
-	eventually(t, "1 is gone", func() bool {
-		return supervise.KillByEnvironment(func(task string) bool { return task == slotID(1).String() }) == 0
-	})
+	eventually(t, "1 is gone", func() bool { return !slices.ContainsFunc(all, func(p string) bool { return !ended(p) }) })
 	h := l.next()
 	if lost := h.Adopt(l.launches(1, 2, 3)); len(lost) != 0 {
 		t.Fatalf("lost %+v", lost)
