@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/node/blob/tree"
@@ -361,6 +362,7 @@ func TestFilesAreListedAndComeAsATar(t *testing.T) {
 }
 
 func TestManySmallFilesAreAskedForByTheThousand(t *testing.T) {
+	long.Test(t)
 	h, files := newHouse(), map[string]string{}
 	for i := range api.MaxBlobs + 10 {
 		files[fmt.Sprintf("d%d/%05d", i%7, i)] = fmt.Sprint(i % 100)

@@ -61,7 +61,8 @@ func soundState(snapshot []byte) error {
 // directly, within a heartbeat (see probe.go), and raft's timers are left with what nobody had a
 // reason to ask about. A leader sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and
 // gives up after two seconds without a majority, still before its peer calls a job HELD (3 s); a
-// voter stands by itself after 3.75 to 7.5 s. That leaves the probe time over long links, too:
+// voter looks every 3.75 to 7.5 s whether it heard of a leader within 3.75 s, so that it stands by
+// itself 3.75 to 11.25 s after the last word. That leaves the probe time over long links, too:
 // raft's candidate asks whether it may stand while others still know a leader, is refused, and then
 // waits so long again without a vote for anybody. Slower would save little: what is left wakes a
 // coordinator up five times a second, of about 25.
