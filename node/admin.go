@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
 )
@@ -23,8 +25,24 @@ func (n *Node) Leave(ctx context.Context) error {
 	return n.Down(ctx)
 }
 
+// leavePatience is how long leaving waits for a coordinator before anything is stopped: as long as
+// other orders do, so that an election does not turn it away.
+const leavePatience = 3 * time.Second
+
+// decided tells whether there is a coordinator that answers, now or soon.
+func (n *Node) decided(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, leavePatience)
+	defer cancel()
+	for n.view.AskCluster(ctx, "") == nil {
+		if pause.For(ctx, 50*time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func (n *Node) leave(ctx context.Context) error {
-	if n.view.AskCluster(ctx, "") == nil {
+	if !n.decided(ctx) {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
 	if err := n.files.kept.HandOver(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coveyproject/covey/internal/long"
@@ -144,6 +145,27 @@ func TestWhoLeavesHandsOverWhatNobodyElseHas(t *testing.T) {
 	all[0].keeps(id, 1, all[0])
 	if got := all[2].fetched(all[2].client(), saved.Root); got["x"] != "sole\n" {
 		t.Errorf("%v came", got)
+	}
+}
+
+func TestAnElectionKeepsNobodyFromLeaving(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three", "four")
+	for _, l := range all {
+		eventually(t, "three peers vote", func() (bool, string) { return len(l.Deciders.Voters()) == 3, l.name })
+	}
+	leaving := all[3]
+	coordinator, _, _ := leaving.ledger.Coordinator()
+	i := slices.IndexFunc(all, func(l *living) bool { return l.self == coordinator })
+	var crash sync.WaitGroup
+	crash.Go(all[i].crash) // takes longer than an election
+	defer crash.Wait()
+	for leaving.view.AskCluster(t.Context(), "") != nil { // as soon as nobody answers
+		continue
+	}
+	if err := leaving.Leave(timed(t)); err != nil {
+		t.Error(err)
 	}
 }
 
