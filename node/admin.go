@@ -8,6 +8,7 @@ import (
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/orders"
 )
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the
@@ -25,13 +26,10 @@ func (n *Node) Leave(ctx context.Context) error {
 	return n.Down(ctx)
 }
 
-// leavePatience is how long leaving waits for a coordinator before anything is stopped: as long as
-// other orders do, so that an election does not turn it away.
-const leavePatience = 3 * time.Second
-
-// decided tells whether there is a coordinator that answers, now or soon.
-func (n *Node) decided(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, leavePatience)
+// coordinatorAnswers tells whether a coordinator answers, now or as soon as any order waits for
+// one: an election turns nobody away who leaves.
+func (n *Node) coordinatorAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, orders.AcceptTimeout)
 	defer cancel()
 	for n.view.AskCluster(ctx, "") == nil {
 		if pause.For(ctx, 50*time.Millisecond) != nil {
@@ -42,7 +40,7 @@ func (n *Node) decided(ctx context.Context) bool {
 }
 
 func (n *Node) leave(ctx context.Context) error {
-	if !n.decided(ctx) {
+	if !n.coordinatorAnswers(ctx) {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
 	if err := n.files.kept.HandOver(ctx); err != nil {

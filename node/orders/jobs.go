@@ -17,8 +17,8 @@ import (
 	"github.com/coveyproject/covey/taskstate/spell"
 )
 
-// acceptTimeout is how long a submission waits for a coordinator before it is held here.
-const acceptTimeout = 3 * time.Second
+// AcceptTimeout is how long an order waits for a coordinator; a submission is held here then.
+const AcceptTimeout = 3 * time.Second
 
 // Submit implements api.JobBackend.
 func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) {
@@ -55,7 +55,7 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 			return api.Submitted{}, api.Errorf(api.Failed, "there is no room for what it is to read: %v; nothing was submitted", err)
 		}
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
 	defer cancel()
 	r, err := o.cfg.Line.Decide(try, calls.Call{Submit: &job})
 	switch {
@@ -99,7 +99,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 	for {
 		var later <-chan time.Time
 		for _, h := range o.cfg.Held.List() {
-			try, cancel := context.WithTimeout(ctx, acceptTimeout)
+			try, cancel := context.WithTimeout(ctx, AcceptTimeout)
 			_, err := o.forward(try, h.Job)
 			cancel()
 			if ctx.Err() != nil {
@@ -181,7 +181,7 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 // decide has the coordinator decide a call and waits until this peer has heard of that, so that
 // what is asked next, here, knows it. Where nobody decides, sequel says what that means.
 func (o *Orders) decide(ctx context.Context, c calls.Call, sequel string) (calls.Reply, error) {
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
 	defer cancel()
 	r, err := o.cfg.Line.Decide(try, c)
 	_ = o.cfg.View.Reach(try, r.Index)

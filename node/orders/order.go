@@ -89,7 +89,7 @@ func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
 // awaitCoordinator waits until somebody is known to decide, as long as a person should be kept
 // waiting for that.
 func (o *Orders) awaitCoordinator(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, AcceptTimeout)
 	defer cancel()
 	for {
 		changed := o.cfg.Ledger.Changed()

@@ -179,7 +179,7 @@ func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, values ma
 	if r.Job == "" {
 		return api.Submitted{}, refused
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
 	defer cancel()
 	_ = o.cfg.View.Reach(try, r.Index)
 	old, err := o.namesake(job)

@@ -123,7 +123,8 @@ func (e *electorate) askListeners(ctx context.Context, s *seat, servers []Voter,
 		}
 		wg.Go(func() {
 			a, err := e.call.ask(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
-			views[i].Ready = err == nil && a.Last > 0 && a.Last+caughtUp >= s.raft.LastIndex() // with nothing, it never heard the leader
+			has := err == nil && a.Last > 0 // 0: it never heard the leader, or lacks what a voter has to know
+			views[i].Ready = has && a.Last+caughtUp >= s.raft.LastIndex()
 			none[i] = a.None
 		})
 	}
