@@ -143,9 +143,9 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	return nil
 }
 
-// answered tells whether an error is an answer of the other side's gate: a peer that says no lives.
+// answered tells whether an error is an answer of the other side: a peer that says no lives.
 func answered(err error) bool {
-	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
+	return turnedAway(err) || errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
 
 // strainedDials is how many searches for connections a host makes at once while its process gets

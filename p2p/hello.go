@@ -68,11 +68,19 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	return nil
 }
 
-// older makes an error of one that has nothing but the hello of version 0.1. libp2p opens streams
-// before it knows, so that the refusal may come late.
-func (h *Host) older(p peer.ID, err error) error {
+// turnedAway tells whether an error is the other side's word that it does not speak a protocol, or
+// was too busy to say so in time. libp2p opens streams before it knows, so that the word may come
+// late, as a reset.
+func turnedAway(err error) bool {
 	var none mss.ErrNotSupported[protocol.ID]
-	if !errors.As(err, &none) {
+	var reset *network.StreamError
+	return errors.As(err, &none) ||
+		errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamProtocolNegotiationFailed
+}
+
+// older makes an error of one that has nothing but the hello of version 0.1.
+func (h *Host) older(p peer.ID, err error) error {
+	if !turnedAway(err) {
 		return err
 	}
 	old, e := h.sw.Peerstore().SupportsProtocols(p, oldHello)

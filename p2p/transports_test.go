@@ -92,13 +92,32 @@ func TestAPeerOfVersion01IsRefusedByNameWithWhatToInstall(t *testing.T) {
 	named := make(chan string, 9)
 	a := start(t, everybody(), func(c *p2p.Config) { c.OnOld = func(peer string) { named <- peer } })
 	old := start(t, everybody())
-	old.Handle(p2p.HelloProtocol, nil)
 	old.Handle("/covey/hello/1", func(_ string, c net.Conn) { c.Close() })
+	old.Handle(p2p.HelloProtocol, nil)
 	err := connect(t, a, old.Self(), old.Addrs())
 	if !errors.Is(err, p2p.ErrOld) || !strings.Contains(err.Error(), old.Self()) || !strings.Contains(err.Error(), "install this version there") {
 		t.Fatalf("it is answered: %v", err)
 	}
 	if who := <-named; who != old.Self() {
 		t.Errorf("%s is named, and it is %s", who, old.Self())
+	}
+}
+
+func TestAConnectionOnWhichAPeerSaysThatItDoesNotSpeakAProtocolStands(t *testing.T) {
+	gone := make(chan string, 9)
+	a, b := start(t, everybody()), start(t, everybody())
+	a.OnDisconnect(func(p string) { gone <- p })
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
+		t.Fatal(err)
+	}
+	b.Handle(p2p.HelloProtocol, nil)
+	eventually(t, "the other side has told what it speaks now", func() bool {
+		err := a.Connect(ctx(t), b.Self(), b.Addrs()) // until then, the stream is reset
+		return err != nil && strings.Contains(err.Error(), "not supported")
+	})
+	select {
+	case <-gone:
+		t.Error("the connection was closed")
+	case <-time.After(100 * time.Millisecond):
 	}
 }
