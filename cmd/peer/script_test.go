@@ -91,7 +91,7 @@ func scriptLimit() time.Duration {
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots;
 // `len` is the length of a list or text; as in peers.name=two.standing. VALUE - is null, or not
-// there.
+// there; VALUE ~TEXT is any, of a list too, that has TEXT in it.
 var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"up":      scriptUp,
 	"at":      scriptAt,

@@ -26,6 +26,8 @@ type holding struct {
 	set  time.Time // when what it says is over
 	told []string
 
+	known time.Time // when what it decided is known here
+
 	dropped time.Time
 }
 
@@ -43,6 +45,13 @@ func (h *holding) Cluster() string { return "c" }
 func (h *holding) Get(string) (admission.Entry, bool) { return admission.Entry{}, false }
 
 func (h *holding) Refused(_ *taskstate.Job, why string) { h.told = append(h.told, why) }
+
+func (h *holding) Reach(ctx context.Context, index uint64) error {
+	wait, cancel := context.WithDeadline(ctx, h.known)
+	defer cancel()
+	<-wait.Done()
+	return ctx.Err()
+}
 
 func (h *holding) Decide(context.Context, calls.Call) (calls.Reply, error) {
 	if !h.set.IsZero() && !time.Now().Before(h.set) {
@@ -92,6 +101,26 @@ func TestAHeldJobStaysHeldUntilAClockIsSet(t *testing.T) {
 		}
 		if h.dropped.Before(set) {
 			t.Errorf("it was held no longer %v before the clock was set", set.Sub(h.dropped))
+		}
+	})
+}
+
+func TestAJobThatWasAcceptedStaysHeldUntilItIsKnownHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := time.Now().Add(10 * time.Second)
+		h := &holding{known: known}
+		h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: 1}}}}
+		o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return 0 }, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := o.Forward(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if len(h.jobs) > 0 || len(h.told) > 0 {
+			t.Fatalf("%d jobs are held, told %q", len(h.jobs), h.told)
+		}
+		if h.dropped.Before(known) {
+			t.Errorf("for %v it was neither held nor known", known.Sub(h.dropped))
 		}
 	})
 }

@@ -100,12 +100,13 @@ func (o *Orders) Forward(ctx context.Context) error {
 		var later <-chan time.Time
 		for _, h := range o.cfg.Held.List() {
 			try, cancel := context.WithTimeout(ctx, AcceptTimeout)
-			_, err := o.forward(try, h.Job)
+			r, err := o.forward(try, h.Job)
+			behind := err == nil && o.cfg.View.Reach(try, r.Index) != nil // until it is known here, it is known as held
 			cancel()
 			if ctx.Err() != nil {
 				return nil
 			}
-			if errors.Is(err, calls.ErrNobodyDecides) {
+			if behind || errors.Is(err, calls.ErrNobodyDecides) {
 				o.Wake() // begin again with those that are still held
 				break
 			}

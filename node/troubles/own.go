@@ -39,7 +39,7 @@ func (o Own) Audit(err error) {
 		o.Log.Info("the audit log is written again")
 		return
 	}
-	text := fmt.Sprintf("the audit log is not written (%v): what this peer does in others' names is not noted until there is room on its disk; how much was lost will stand in it", err)
+	text := fmt.Sprintf("the audit log is not written (%v): what this peer does in others' names is not noted until its disk takes it again; how much was lost will stand in it", err)
 	if o.hold(api.TroubleAuditStops, text) {
 		o.Log.Error(text)
 	}
