@@ -30,6 +30,9 @@ import (
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
 const stopGrace = 12 * time.Second
 
+// sayEnding is when a person is told that it takes long.
+const sayEnding = time.Second
+
 // removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any
 // more.
 const removedGrace = 2 * time.Second
@@ -134,6 +137,9 @@ func (n *Node) goodbye() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	defer time.AfterFunc(sayEnding, func() {
+		n.cfg.Say(fmt.Sprintf("it waits up to %s for others to take over what it decides and tells; Ctrl-C again ends it at once, and nothing accepted is lost", grace))
+	}).Stop()
 	end := n.worker.Detach                         // back soon: processes go on and are taken up again
 	if !n.runner.Lasting() || n.keeper.Removed() { // one that was removed takes nothing up again
 		end = n.worker.Stop

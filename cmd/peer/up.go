@@ -273,7 +273,10 @@ func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMe
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { notify(cfg.Log, "STOPPING=1") })()
+	defer context.AfterFunc(ctx, func() {
+		cancel() // another Ctrl-C ends the process at once
+		notify(cfg.Log, "STOPPING=1")
+	})()
 	return n.Run(ctx, func(s api.Status) {
 		notify(cfg.Log, "READY=1")
 		if err := memory.keep(); err != nil {
