@@ -108,7 +108,9 @@ func awaitEmpty(ctx context.Context, cl *client.Client, w io.Writer, peer string
 		return nil
 	})
 	line.done()
-	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0 || last.Only > 0) {
+	if late := errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil; late && last.Name == "" {
+		return api.Errorf(api.TimedOut, "nothing was heard of what is left on %s within %s. The drain goes on; see `peer peers`", printable(peer), timeout)
+	} else if late && (err != nil || last.Left > 0 || last.Only > 0) {
 		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -283,8 +284,8 @@ func (f *follower) next(ctx context.Context) ([]int, error) {
 			switch {
 			case e.kind == kindSnapshot:
 				slots, mine = nil, true
-			case e.kind == kindJob && e.job == f.job:
-				mine = true
+			case e.kind == kindJob && e.job == f.job, e.kind == kindPeer && e.state == membership.Dead.String():
+				mine = true // a dead peer may run a task of it
 			case e.kind == kindTask && e.task.Job == f.job:
 				mine = true
 				if f.tasks && slots != nil {

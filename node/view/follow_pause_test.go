@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -42,4 +44,34 @@ func TestAPauseBetweenTwoLinesEndsEarlyOnlyWithTheJob(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhoFollowsAJobIsToldOfAPeerOfItThatDiesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScripted(t)
+		a := s.newAuthor()
+		s.take(someJob, "job", s.self, 1)
+		index := s.assign(someJob, a, 1, 1)
+		s.report(a, 1, taskstate.Status{Task: taskstate.Task(someJob, 1, 1), Seq: 1, State: taskstate.Running, Index: index, At: 1000})
+		seen := membership.View{Members: []membership.Member{{ID: a.id, Verdict: membership.Alive}}}
+		s.cfg.Members = func() *membership.View { return &seen }
+		s.Events.Seen(&seen)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(10*time.Second, func() {
+			seen.Members[0].Verdict = membership.Dead
+			s.Events.Seen(&seen)
+		})
+		told := time.Duration(0)
+		begun := time.Now()
+		_ = s.Follow(ctx, string(someJob), true, func(p api.Progress) error {
+			if len(p.Job.Unreachable) == 1 && told == 0 {
+				told = time.Since(begun)
+			}
+			return nil
+		})
+		if told < 10*time.Second || told > 20*time.Second {
+			t.Errorf("it died after 10 s, and that is told after %v", told)
+		}
+	})
 }

@@ -248,6 +248,11 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 				return err
 			}
 			continue
+		case tasklog.NotFound(err) && !over:
+			if l.endOf(r) != nil {
+				continue // it began and ended while its peer said so
+			}
+			return l.emit(api.LogChunk{Task: task.String(), EOF: true, Note: l.view.Who.Called(r.Peer) + " has not begun it yet"})
 		}
 		return l.emit(api.LogChunk{Task: task.String(), EOF: true, Error: l.wordLogError(err, r)})
 	}
