@@ -32,7 +32,7 @@ var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a
 var ErrTooMany = errors.New("this peer has too many streams open to that one at once: try again when some of them have ended")
 
 const (
-	openTries   = 3 // a connection that stood before may be dead, and one that another's dial made
+	openTries   = 3 // dials: what one made may be dead at once
 	openPause   = 20 * time.Millisecond
 	hintedAddrs = 12              // known addresses of a peer above which hints are not added
 	hintTime    = 3 * time.Minute // they are told again, if it is there
@@ -61,14 +61,15 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 
 // open is NewStream without libp2p's memory of failures, and with another try if the connection it
 // used turned out dead: it stood already, or was made while the process at its other end ended.
-// libp2p goes on telling of the latter until all who asked for it were told; that is what the pause
-// is for.
+// libp2p goes on telling of dead ones for a while, on a busy machine for a long one: no dial can
+// take their place until then, which the pause waits for.
 func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
 	ctx, search, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
 	defer done()
-	for try := 1; ; try++ {
+	for again, dials := false, 0; ; again = true {
 		conns := h.sw.ConnsToPeer(p)
 		if len(conns) == 0 {
+			dials++
 			h.sw.Backoff().Clear(p)
 			if err := h.search(search, p); err != nil && search.Err() == nil {
 				return nil, h.refusals.judge(ctx, p, gated(err))
@@ -80,10 +81,10 @@ func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream
 			return s, nil
 		}
 		stands := slices.ContainsFunc(conns, func(c network.Conn) bool { return !c.IsClosed() })
-		if try == openTries || stands || ctx.Err() != nil { // if it stands, they do not want this stream
+		if dials == openTries || stands || ctx.Err() != nil { // if it stands, they do not want this stream
 			return nil, h.refusals.judge(ctx, p, gated(err))
 		}
-		if try > 1 {
+		if again {
 			_ = pause.For(ctx, openPause)
 		}
 	}

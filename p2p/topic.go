@@ -157,6 +157,7 @@ func (t *topics) start() (*pubsub.PubSub, error) {
 	}
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = topicHeartbeat
+	params.SlowHeartbeatWarning = 0             // a busy machine is told of by who suffers from it
 	params.HistoryLength = params.HistoryGossip // what is accepted is kept for so many heartbeats, and no longer than it is offered to others
 	paces := &topicPaces{log: t.log, dropped: func(n uint64) { t.drops.n.Add(n) }, of: map[peer.ID]*topicPace{}}
 	ps, err := pubsub.NewGossipSub(t.life.ctx, slowed{untagged{t.host}, t.life.ctx, paces}, pubsub.WithGossipSubParams(params),

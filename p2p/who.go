@@ -12,13 +12,15 @@ import (
 	madns "github.com/multiformats/go-multiaddr-dns"
 	manet "github.com/multiformats/go-multiaddr/net"
 	mss "github.com/multiformats/go-multistream"
+
+	"github.com/coveyproject/covey/internal/strain"
 )
 
 // Who asks which peer lives at an address (a TCP multiaddr, names allowed): for a bootstrap address
 // without a peer id. The answer is proven by the peer's key, but not that it is the peer one
 // wanted.
 func (h *Host) Who(ctx context.Context, addr string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := strain.Timeout(ctx, dialTimeout)
 	defer cancel()
 	m, err := ma.NewMultiaddr(addr)
 	if err != nil {

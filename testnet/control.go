@@ -48,8 +48,8 @@ func ControlPath(dir string) string { return api.SocketPath(filepath.Join(dir, "
 // orderLimit bounds one order, a restart included.
 const orderLimit = 60 * time.Second
 
-// Serve answers orders until ctx ends or `down` is ordered.
-func (n *Net) Serve(ctx context.Context) error {
+// Serve answers orders until ctx ends or `down` is ordered. It calls ready once it can be asked.
+func (n *Net) Serve(ctx context.Context, ready func()) error {
 	ctx, down := context.WithCancel(ctx)
 	defer down()
 	if err := mkdirOf(ControlPath(n.cfg.Dir)); err != nil {
@@ -63,6 +63,7 @@ func (n *Net) Serve(ctx context.Context) error {
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ready()
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -251,7 +251,7 @@ func TestTheControlSocketObeysAndExplains(t *testing.T) {
 	wants(t, err, api.NoCoordinator, "no testnet runs in", "testnet up")
 
 	served := make(chan error, 1)
-	go func() { served <- net.Serve(timed(t)) }() // ends with the order `down`
+	go func() { served <- net.Serve(timed(t), func() {}) }() // ends with the order `down`
 	eventually(t, "the testnet answers", func() (bool, string) {
 		a, err := testnet.Do(timed(t), dir, testnet.Order{Op: "status"})
 		return err == nil && len(a.Peers) == 2 && a.Peers[1].Running && a.Peers[1].PID > 0 && a.Peers[1].ID == net.ID(2), fmt.Sprint(a, err)

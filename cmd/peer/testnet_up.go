@@ -35,9 +35,10 @@ func testnetUp(c *cli, dir *string) *cobra.Command {
 			if err := t.AwaitReady(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.Err, "%d peers are up in %s; Ctrl-C stops them.\n", n, *dir)
-			fmt.Fprintln(c.Err, "in another terminal:  `peer testnet status` · `peer testnet exec 1 -- peers` · `peer testnet kill 1`")
-			return t.Serve(ctx)
+			return t.Serve(ctx, func() {
+				fmt.Fprintf(c.Err, "%d peers are up in %s; Ctrl-C stops them.\n", n, *dir)
+				fmt.Fprintln(c.Err, "in another terminal:  `peer testnet status` · `peer testnet exec 1 -- peers` · `peer testnet kill 1`")
+			})
 		},
 	}
 	cmd.Flags().IntVarP(&n, "peers", "n", 5, "how many peers")

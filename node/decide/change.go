@@ -35,8 +35,9 @@ func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, er
 	return d.propose(ctx, ledger.Command{Act: c.Act, Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin, Kept: c.Kept})
 }
 
-// settle is how long tasks that are still starting are waited for before a person is asked to.
-const settle = 1500 * time.Millisecond
+// settle is how long tasks that are still starting are waited for before a person is asked to: most
+// of what an order waits for its answer (orders.AcceptTimeout).
+const settle = 2 * time.Second
 
 func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
 	ask := d.cfg.Coord.Balance

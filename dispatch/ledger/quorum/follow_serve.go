@@ -159,6 +159,10 @@ func (f *feeder) snapshot() error {
 	if err != nil || b == nil {
 		return err
 	}
+	if f.reads && !f.n.authority.reads(f.peer) { // a role that was taken before a job in it does not count
+		f.reads = false
+		return f.snapshot()
+	}
 	return f.parts(b)
 }
 
@@ -184,12 +188,6 @@ func (f *feeder) parts(b []byte) error {
 // step sends one round: entries, then, when there are none left, synced and a bookmark if they are
 // due.
 func (f *feeder) step() (more bool, err error) {
-	if reads := f.n.authority.reads(f.peer); reads != f.reads {
-		f.reads = reads
-		if reads {
-			return true, f.anew()
-		}
-	}
 	if f.ahead(f.seat.generation, f.cursor) { // it came while nobody led
 		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseAhead)})
 		return false, errBehind
@@ -199,6 +197,13 @@ func (f *feeder) step() (more bool, err error) {
 	if !ok {
 		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseTooSlow)})
 		return false, errTooSlow
+	}
+	// After the entries: a role that was taken before one of them must not be counted any more.
+	if reads := f.n.authority.reads(f.peer); reads != f.reads {
+		f.reads = reads
+		if reads {
+			return true, f.anew()
+		}
 	}
 	if len(items) > 0 {
 		if err := f.show(items); err != nil {
