@@ -273,6 +273,7 @@ func TestNobodySpeaksForAnotherMember(t *testing.T) {
 		f.net.Kill("p2") // and what p1 says itself still counts
 		f.peers["p2"].stop()
 		delete(f.peers, "p2")
+		f.doomed.Store("p1", true) // while it is down
 		moved := f.restart("p1", "b")
 		f.within(5*time.Second, "p1's new address is known", func() bool {
 			m, _ := f.peers["p0"].View().Get("p1")

@@ -53,13 +53,25 @@ func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {
 	}
 }
 
+// A stranger's stream lives for ten seconds, which is too short for this machine now and then.
 func TestAStrangersStreamsAreFewAndSmall(t *testing.T) {
+	for range 5 {
+		if fewAndSmall(t) {
+			return
+		}
+	}
+	t.Fatal("streams ended before they had sent too much in five of five attempts")
+}
+
+// fewAndSmall opens a stranger's streams, and tells whether they lived as long as it needed them.
+func fewAndSmall(t *testing.T) bool {
+	t.Helper()
 	a := start(t, everybody())
 	b := start(t, only(), func(c *p2p.Config) { c.Strangers = []string{"/join/1"} })
-	read, entered := make(chan int, 10), make(chan struct{}, 10)
+	read, entered := make(chan int, 10), make(chan int, 10)
 	b.Handle("/join/1", func(_ string, c net.Conn) {
 		defer c.Close()
-		entered <- struct{}{}
+		entered <- len(read) // how many had ended
 		if n, err := io.Copy(io.Discard, c); err != nil {
 			read <- int(n)
 		}
@@ -86,12 +98,17 @@ func TestAStrangersStreamsAreFewAndSmall(t *testing.T) {
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, p2p.ErrBusy) {
+		if len(entered) > 0 && <-entered > 0 {
+			return false
+		}
 		t.Fatalf("a fifth stream is not refused: %v", err)
 	}
 	open[0].Write(make([]byte, 10_000))
-	if n := <-read; n != 4096 {
+	n := <-read
+	if n != 4096 && n != 100 { // what each had sent before
 		t.Fatalf("%d bytes were read from a stranger", n)
 	}
+	return n == 4096
 }
 
 func TestAdmissionOfAConnectedPeerTakesEffectAndSoDoesRemoval(t *testing.T) {
@@ -136,12 +153,11 @@ func TestAnAdmittedPeersStreamsOfOneProtocolAreBounded(t *testing.T) {
 	const most = 256
 	var open []net.Conn
 	for range most {
-		c, err := dial(t, flood, a.Self(), echo)
+		c, err := opened(t, flood, a.Self())
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, c)
-		says(t, c, "?")
 	}
 	c, err := dial(t, flood, a.Self(), echo)
 	if err == nil {

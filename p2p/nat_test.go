@@ -209,5 +209,5 @@ func TestPeersOnOneNetworkFindEachOther(t *testing.T) {
 		found = a.must(order{Do: "tell", Peer: idb}).Found
 		return len(found) > 0 && len(b.must(order{Do: "tell", Peer: ida}).Found) > 0
 	})
-	a.must(order{Do: "connect", Peer: idb, Addrs: found})
+	eventually(t, "what they hear is right", func() bool { return a.do(order{Do: "connect", Peer: idb, Addrs: found}).Err == "" })
 }

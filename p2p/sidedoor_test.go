@@ -46,9 +46,14 @@ func TestAPeerThatStayedHasNoSideDoor(t *testing.T) {
 	} {
 		h := start(t, everybody(), c)
 		if what == "where it was" { // again, at the same port
-			port := h.Port()
-			h.Close()
-			h = start(t, everybody(), c, func(c *p2p.Config) { c.Prefer = port })
+			for range 5 {
+				port := h.Port()
+				h.Close()
+				h = start(t, everybody(), c, func(c *p2p.Config) { c.Prefer = port })
+				if h.Port() == port { // nobody else took it meanwhile
+					break
+				}
+			}
 		}
 		if got := p2p.Listening(h); len(got) != 2 {
 			t.Errorf("%s: it listens at %q", what, slices.Sorted(slices.Values(got)))

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -127,12 +126,15 @@ func TestWhoWaitsInVainForAPeerThatAnswersOtherwiseKeepsTheConnection(t *testing
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if err := echoed(s, "there"); err != nil {
+		t.Fatal(err)
+	}
 	s.SetReadDeadline(time.Now().Add(2500 * time.Millisecond))
 	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("a read of nothing: %v", err)
 	}
 	for p2p.Doubted(a) {
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 	select {
 	case <-gone:

@@ -135,6 +135,26 @@ func slow(err error) bool {
 		errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamProtocolNegotiationFailed
 }
 
+// opened is a stream that echoes, again if three seconds were too short for this machine. What was
+// given up is counted over there until its end is noticed.
+func opened(t *testing.T, h *p2p.Host, peer string) (c net.Conn, err error) {
+	end := ctx(t)
+	for {
+		err = again(end, func() (err error) {
+			if c, err = h.Dial(end, peer, echo); err == nil {
+				if err = echoed(c, "one of many"); err != nil {
+					c.Close()
+				}
+			}
+			return err
+		})
+		if end.Err() != nil || !errors.Is(err, p2p.ErrTooMany) {
+			return c, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func ask(a *p2p.Host, b, say string) error {
 	end, cancel := timeout(patience)
 	defer cancel()

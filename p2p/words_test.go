@@ -49,11 +49,14 @@ func TestADialThatFindsAnotherPeerNamesIt(t *testing.T) {
 
 func TestADialToManyAddressesNamesAFew(t *testing.T) {
 	a := start(t, everybody())
+	var gone []*p2p.Host
+	for range 6 { // all before one is closed: the next could draw its port
+		gone = append(gone, start(t, everybody()))
+	}
 	var addrs []string
-	for range 6 {
-		gone := start(t, everybody())
-		addrs = append(addrs, gone.Addrs()...)
-		gone.Close()
+	for _, h := range gone {
+		addrs = append(addrs, h.Addrs()...)
+		h.Close()
 	}
 	a.SetAddrs(someID, addrs)
 	_, err := a.Dial(ctx(t), someID, echo)

@@ -91,6 +91,7 @@ func TestNoAcknowledgedDecisionIsLostWhateverHappensToCoordinators(t *testing.T)
 				time.Sleep(2 * time.Second)
 				cancel()
 				wg.Wait()
+				synctest.Wait() // what a caller no longer waited for is decided, too
 				fl.settle()
 				acked := 0
 				for _, c := range clients {
