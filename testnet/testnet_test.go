@@ -145,6 +145,10 @@ func wants(t *testing.T, err error, code api.Code, parts ...string) {
 
 func TestAKilledPeerIsGoneAndComesBackOnAnotherPort(t *testing.T) {
 	net := start(t, 3)
+	eventually(t, "all three vote", func() (bool, string) { // while one takes its seat, two of three may be too few
+		st, err := net.Client(1).Status(timed(t))
+		return err == nil && len(st.Voters) == 3, fmt.Sprint(st.Voters, err)
+	})
 	id, before := net.ID(3), addrs(t, net, 3)
 	if err := net.Kill(3); err != nil {
 		t.Fatal(err)
