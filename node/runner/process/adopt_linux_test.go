@@ -23,7 +23,7 @@ func TestWhoLeavesTheGroupButHoldsTheOutputEndsWithTheTask(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := launch(shell("setsid sh -c 'exec 3>%s; while :; do echo more; sleep 0.01; done' & sleep 0.3", fifo), 1)
+	l := launch(shell("setsid sh -c 'exec 3>%s; echo >up; while :; do echo more; sleep 0.01; done' & until [ -e up ]; do sleep 0.01; done", fifo), 1)
 	h.Start(l)
 	r, err := os.Open(fifo) // returns once it is up, in a session of its own
 	if err != nil {

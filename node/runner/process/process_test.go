@@ -216,7 +216,7 @@ func (h *harness) timedOut(script string) (out string, end taskstate.RunReport) 
 }
 
 func TestATimeoutEndsWithSIGTERMAndFailsTheTask(t *testing.T) {
-	h := start(t, nil)
+	h := start(t, func(c *Config) { c.Grace = time.Minute }) // for its trap, however busy the machine is
 	out, end := h.timedOut("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	if end.State != taskstate.Failed || end.Reason != taskstate.ReasonTimeout || end.Exit != taskstate.NoExit {
 		t.Fatalf("end = %+v", end)
@@ -266,7 +266,7 @@ func TestWhatIsLeftOfTheGroupIsKilledWithTheTask(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for slot, line := range []string{"(trap '' TERM; sh -c 'while :; do sleep 0.05; done' >%s) & sleep 0.2; exit 0", "(trap '' TERM; while :; do sleep 0.05; done) >%s & sleep 1000"} {
+	for slot, line := range []string{"(trap '' TERM; sh -c 'echo >up; while :; do sleep 0.05; done' >%s) & until [ -e up ]; do sleep 0.01; done; exit 0", "(trap '' TERM; while :; do sleep 0.05; done) >%s & sleep 1000"} {
 		l := launch(shell(line, fifo), slot+1)
 		h.Start(l)
 		r, err := os.Open(fifo) // returns when the grandchild has opened its end

@@ -34,16 +34,20 @@ type vault struct {
 // openVault finds a place for the secrets of the tasks in dir. It is always the same one, as long
 // as the machine is up: a later start finds what this one leaves.
 func openVault(dir string) vault {
-	sum := sha256.Sum256([]byte(dir))
 	for _, base := range memoryFolders() {
 		root := filepath.Join(realPath(base), "covey-secrets-"+strconv.Itoa(os.Getuid()))
 		if err := private(root); err == nil {
-			v := vault{root: root, dir: filepath.Join(root, hex.EncodeToString(sum[:6]))}
-			v.noted(dir)
-			return v
+			return openVaultIn(root, dir)
 		}
 	}
 	return vault{dir: filepath.Join(dir, diskSecrets)}
+}
+
+func openVaultIn(root, dir string) vault {
+	sum := sha256.Sum256([]byte(dir))
+	v := vault{root: root, dir: filepath.Join(root, hex.EncodeToString(sum[:6]))}
+	v.noted(dir)
+	return v
 }
 
 // private makes a folder that is this user's. One that somebody else made there first is not used.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -18,10 +19,10 @@ func (g givenSecrets) Values(context.Context, taskstate.Launch) (map[string][]by
 }
 
 // strongly is an executor whose tasks see no others, and a way to run a line so.
-func strongly(t *testing.T) (h *harness, run func(line string) (taskstate.TaskID, taskstate.RunReport)) {
+func strongly(t *testing.T, change ...func(*Config)) (h *harness, run func(line string) (taskstate.TaskID, taskstate.RunReport)) {
 	s := newSource()
 	s.give("typed\n", errWhole)
-	h, _ = boxed(t, func(c *Config) { c.Stdin, c.Secrets = s, givenSecrets{"PW": []byte("hunter2")} })
+	h, _ = boxed(t, append(change, func(c *Config) { c.Stdin, c.Secrets = s, givenSecrets{"PW": []byte("hunter2")} })...)
 	if !h.boxes.holds.Apart || !h.boxes.holds.Files {
 		t.Skip("processes cannot be kept from seeing others here: " + h.boxes.holds.WhySeen)
 	}
@@ -59,10 +60,11 @@ func strongTask(t *testing.T) {
 		fmt.Sprintf("kill -0 %d 2>/dev/null || echo no; kill -0 %d 2>/dev/null || echo no", os.Getpid(), h.supervisor()):       "no no",
 		"cat /proc/1/environ /proc/1/mem 2>/dev/null; readlink /proc/1/exe /proc/1/fd/0; ls /proc/1/root/ 2>/dev/null; echo x": "x",
 		"kill -TERM 1; kill -KILL 1; kill -CHLD 1; echo alive":                                                                 "alive",
-		"(sleep 0.01 &); (sleep 0.01 &); sleep 0.3; grep -l '^State:.Z' /proc/[0-9]*/status; echo reaped":                      "reaped",
 		"wc -l </proc/net/dev; bash -c 'exec 3<>/dev/tcp/127.0.0.1/22' 2>/dev/null || echo alone":                              "3 alone",
 		"cat; cat $COVEY_SECRETS/PW":                               "typed hunter2",
 		"echo made >made; cat made; mktemp >/dev/null && echo tmp": "made tmp",
+		// The two are gone from /proc once they are reaped.
+		"(sleep 0.01 &); (sleep 0.01 &); for n in $(seq 6000); do set -- /proc/[0-9]*; [ $# = 2 ] && echo reaped && break; sleep 0.01; done": "reaped",
 	} {
 		task, end := run(line)
 		if got := strings.Join(strings.Fields(h.said(task, "stdout")), " "); end.State != taskstate.Complete || got != want {
@@ -104,15 +106,16 @@ func running(what string) (all []string) {
 }
 
 func TestAStronglyIsolatedTaskIsAskedToEndAndKilledAfterItsGrace(t *testing.T) {
-	h, _ := strongly(t)
 	for n, c := range []struct {
-		line string
-		ends func(taskstate.RunReport) bool
-		says string
+		line  string
+		grace time.Duration
+		ends  func(taskstate.RunReport) bool
+		says  string
 	}{
-		{"trap 'echo asked; exit 3' TERM; echo up >up; while :; do sleep 0.01; done", func(r taskstate.RunReport) bool { return r.Exit == 3 }, "asked\n"},
-		{"trap '' TERM; echo up >up; while :; do sleep 0.01; done", func(r taskstate.RunReport) bool { return r.Signal == 9 }, ""},
+		{"trap 'echo asked; exit 3' TERM; echo up >up; while :; do sleep 0.01; done", time.Minute, func(r taskstate.RunReport) bool { return r.Exit == 3 }, "asked\n"},
+		{"trap '' TERM; echo up >up; while :; do sleep 0.01; done", 200 * time.Millisecond, func(r taskstate.RunReport) bool { return r.Signal == 9 }, ""},
 	} {
+		h, _ := strongly(t, func(cfg *Config) { cfg.Grace = c.grace })
 		l := strong(c.line, n)
 		h.Start(l)
 		eventually(t, "it has begun", func() bool { _, err := os.Stat(h.path(l.Task, "work/up")); return err == nil })
