@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,13 @@ import (
 func TestAPeerAloneFoundsAndRunsAJob(t *testing.T) {
 	t.Parallel()
 	a := alive(t, Config{Name: "one"})
-	if a.ready.How != "founded" || a.ready.Coordinator != a.self || len(a.ready.Voters) != 1 {
+	if a.ready.How != "founded" {
 		t.Fatalf("%+v", a.ready)
 	}
+	eventually(t, "it decides alone", func() (bool, string) {
+		st, err := a.Status(timed(t))
+		return err == nil && st.Coordinator == a.self && len(st.Voters) == 1, fmt.Sprintf("%+v, %v", st, err)
+	})
 	id := a.submit(noopJob("alone", 5, 0))
 	row, tasks := a.outcome(id)
 	if row.State != "complete" || row.ExitCode == nil || *row.ExitCode != 0 || row.Tasks["complete"] != 5 || len(tasks) != 5 {
@@ -316,7 +321,9 @@ func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := alive(t, Config{Data: b.cfg.Data, Name: "other", Join: k.Ticket})
-	if moved.ready.Cluster != a.ready.Cluster || len(moved.ready.Warnings) != 1 || !strings.Contains(moved.ready.Warnings[0], b.ready.Cluster) {
+	oneSeat := api.OneSeat("one", 2, true) // if the start took long
+	warnings := slices.DeleteFunc(moved.ready.Warnings, func(w string) bool { return w == oneSeat })
+	if moved.ready.Cluster != a.ready.Cluster || len(warnings) != 1 || !strings.Contains(warnings[0], b.ready.Cluster) {
 		t.Fatalf("%+v", moved.ready)
 	}
 	a.sees("one", "other")
@@ -334,15 +341,21 @@ func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 		ps, err := all[0].Peers(timed(t))
 		return err == nil && len(ps.Peers) == 1, ""
 	})
-	select { // two hears of it, proved by a signature, and ends
-	case err := <-all[1].ended:
-		all[1].ended <- nil
-		wants(t, err, api.Refused, "was removed", "--data")
-	case <-timed(t).Done():
-		t.Fatal("a removed peer goes on as if nothing had happened")
-	}
+	wants(t, all[1].out(), api.Refused, "was removed", "--data")
 	_, err := tryAlive(t, Config{Data: all[1].cfg.Data})
 	wants(t, err, api.Refused, "was removed")
+}
+
+// out waits until a peer that was removed hears of it, proved by a signature, and ends.
+func (l *living) out() (err error) {
+	l.t.Helper()
+	select {
+	case err = <-l.ended:
+		l.ended <- nil
+	case <-timed(l.t).Done():
+		l.t.Fatal("a removed peer goes on as if nothing had happened")
+	}
+	return err
 }
 
 func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
@@ -354,7 +367,10 @@ func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
 	if err := all[0].Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tryAlive(t, Config{Data: all[1].cfg.Data})
+	two, err := tryAlive(t, Config{Data: all[1].cfg.Data})
+	if err == nil { // it may be ready before it hears of that
+		err = two.out()
+	}
 	wants(t, err, api.Refused, "was removed")
 }
 

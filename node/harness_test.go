@@ -65,6 +65,7 @@ type living struct {
 	*view.View
 	*orders.Orders
 	t     *testing.T
+	all   []*living // of clusterOf
 	cfg   Config
 	ready api.Status
 	end   context.CancelFunc
@@ -181,7 +182,8 @@ func (l *living) start(listen []string) *living {
 	return alive(l.t, cfg)
 }
 
-// clusterOf founds a cluster and has others join it with one ticket. The first coordinates.
+// clusterOf founds a cluster and has others join it with one ticket. The first coordinates, unless
+// a busy machine makes others elect another, and everybody hears everybody.
 func clusterOf(t *testing.T, names ...string) []*living {
 	t.Helper()
 	all := []*living{alive(t, Config{Name: names[0]})}
@@ -190,7 +192,12 @@ func clusterOf(t *testing.T, names ...string) []*living {
 		all = append(all, alive(t, Config{Name: name, Join: ticket.Ticket}))
 	}
 	for _, l := range all {
+		l.all = all
 		l.sees(names...)
+		eventually(t, l.name+" hears all others", func() (bool, string) {
+			v := l.members.View()
+			return len(v.Others()) == len(all)-1, v.String()
+		})
 	}
 	return all
 }
@@ -258,12 +265,15 @@ func shellJob(name string, count int, line string) taskstate.Job {
 	return j
 }
 
-// submit hands in a job that must be taken at once.
+// submit hands in a job, and returns when it is taken.
 func (l *living) submit(j taskstate.Job) string {
 	l.t.Helper()
 	s, err := l.Submit(timed(l.t), api.Submit{Job: j})
-	if err != nil || s.Held {
+	if err != nil {
 		l.t.Fatalf("submit %s at %s: %+v, %v", j.Name, l.name, s, err)
+	}
+	if s.Held { // nobody answered in time; it goes out as soon as somebody does
+		l.jobOf(s.ID)
 	}
 	return s.ID
 }
@@ -338,6 +348,21 @@ func newPuppet(t *testing.T) puppet {
 	return puppet{h, t, new(string)}
 }
 
+// decides has whoever coordinates decide this: mostly this peer, another one after an election.
+func (l *living) decides(cs ...ledger.Command) (index uint64, results []ledger.Result, err error) {
+	l.t.Helper()
+	eventually(l.t, "somebody coordinates", func() (bool, string) {
+		for _, who := range append([]*living{l}, l.all...) {
+			index, results, err = who.ledger.Propose(timed(l.t), cs)
+			if !errors.As(err, new(ledger.ErrNotCoordinator)) {
+				return true, ""
+			}
+		}
+		return false, err.Error()
+	})
+	return index, results, err
+}
+
 // admit has the cluster's coordinator admit a puppet with these roles.
 func (l *living) admit(p puppet, roles ...admission.Role) {
 	l.t.Helper()
@@ -345,7 +370,7 @@ func (l *living) admit(p puppet, roles ...admission.Role) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	_, results, err := l.ledger.Propose(timed(l.t), []ledger.Command{l.says(l.self, ledger.Command{Admit: &ledger.Admit{Entry: e}})})
+	_, results, err := l.decides(l.says(l.self, ledger.Command{Admit: &ledger.Admit{Entry: e}}))
 	if err != nil || results[0].Refused != ledger.CodeNone {
 		l.t.Fatalf("admit a puppet: %v, %v", results, err)
 	}

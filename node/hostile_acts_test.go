@@ -49,6 +49,7 @@ func TestACoordinatorForgesNoActOfAnAdmin(t *testing.T) {
 	if _, err := liar.Set(timed(t), api.Settings{RequireOrders: "on"}); err != nil {
 		t.Fatal(err)
 	}
+	var applied uint64
 	for what, c := range map[string]ledger.Command{
 		"cancel": {Cancel: &ledger.Cancel{Job: taskstate.JobID(job)}},
 		"retry":  {Renew: &ledger.Renew{Job: taskstate.JobID(job), Slots: []ledger.Slots{{First: 1, N: 1}}, Reason: taskstate.ReasonRetried}},
@@ -61,12 +62,12 @@ func TestACoordinatorForgesNoActOfAnAdmin(t *testing.T) {
 		"set":    {Set: &ledger.Set{Beat: 2000}},
 		"fewer":  {Admit: &ledger.Admit{Entry: entry(all[2], admission.Worker)}},
 	} {
-		_, results, err := liar.ledger.Propose(timed(t), []ledger.Command{liar.says(admin, c), c})
+		index, results, err := liar.decides(liar.says(admin, c), c)
 		if err != nil || results[0].Refused != ledger.CodeUnsigned || results[1].Refused != ledger.CodeUnsigned {
 			t.Errorf("%s, forged and without anybody's word: %+v, %v", what, results, err)
 		}
+		applied = max(applied, index)
 	}
-	applied := liar.replica.Applied()
 	for _, l := range all {
 		eventually(t, l.name+" has all of it", func() (bool, string) { return l.replica.Applied() >= applied, "" })
 		l.replica.Read(func(s *ledger.State) {
@@ -134,7 +135,7 @@ func TestACoordinatorGivesNoRoleByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, _, err := liar.ledger.Propose(timed(t), []ledger.Command{{Admit: &ledger.Admit{Entry: e}}})
+	index, _, err := liar.decides(ledger.Command{Admit: &ledger.Admit{Entry: e}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,6 +96,7 @@ func TestACoordinatorForgesNoJobOfAnAdmin(t *testing.T) {
 	byHand := planned.RunAt(liar.ledgerTime())
 	byHand.ID = taskstate.NewJobID()
 	unsigned := fresh("unsigned")
+	var last uint64
 	for what, c := range map[string]struct {
 		cmd  ledger.Command
 		code ledger.Code
@@ -110,12 +111,12 @@ func TestACoordinatorForgesNoJobOfAnAdmin(t *testing.T) {
 		"an update with the order of now":   {ledger.Command{Update: &ledger.Update{Job: back}}, ledger.CodeConflict},
 		"a run of a schedule, its id drawn": {ledger.Command{Submit: &ledger.Submit{Job: byHand}}, ledger.CodeUnsigned},
 	} {
-		_, results, err := liar.ledger.Propose(timed(t), []ledger.Command{c.cmd})
+		index, results, err := liar.decides(c.cmd)
 		if err != nil || results[0].Refused != c.code {
 			t.Errorf("%s: %+v, %v; want it refused: %s", what, results, err, c.code)
 		}
+		last = max(last, index)
 	}
-	last := liar.replica.Applied()
 	for _, l := range all {
 		eventually(t, l.name+" has all of it", func() (bool, string) { return l.replica.Applied() >= last, "" })
 		l.replica.Read(func(s *ledger.State) {

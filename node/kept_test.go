@@ -283,10 +283,10 @@ func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing
 			t.Errorf("what slot %d left is not whole", slot)
 		}
 	}
-	ps, err := one.Peers(timed(t))
-	if err != nil || !strings.Contains(ps.Peers[0].Trouble, "what tasks left here") {
-		t.Errorf("%+v, %v", ps.Peers, err)
-	}
+	eventually(t, "it says so", func() (bool, string) {
+		ps, err := one.Peers(timed(t))
+		return err == nil && strings.Contains(ps.Peers[0].Trouble, "what tasks left here"), fmt.Sprintf("%+v, %v", ps.Peers, err)
+	})
 }
 
 // What jobs that were submitted here need stays, and goes with them.

@@ -21,6 +21,9 @@ func TestAJobThatTakesWhatAnotherLeftRunsWhereThatIs(t *testing.T) {
 	for _, l := range all[1:] {
 		l.sees("two", "three", "four")
 	}
+	ready := noopJob("ready", 1, 0) // until it runs, two may not be at hand for the new coordinator
+	ready.Constraints = []string{"peer.name == two"}
+	all[3].outcome(all[3].submit(ready))
 	before := map[string]int64{}
 	for _, l := range all[1:] {
 		before[l.name] = l.files.store.Usage().Bytes

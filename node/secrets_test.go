@@ -53,9 +53,9 @@ func TestACoordinatorHasNoSecretsForAWorkerOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, r, err := liar.ledger.Propose(timed(t), []ledger.Command{
-		{Admit: &ledger.Admit{Entry: e}}, {Register: &ledger.Register{Peer: p.Self(), Incarnation: "i"}},
-	}); err != nil || r[1].Refused != ledger.CodeNone {
+	if _, r, err := liar.decides(
+		ledger.Command{Admit: &ledger.Admit{Entry: e}}, ledger.Command{Register: &ledger.Register{Peer: p.Self(), Incarnation: "i"}},
+	); err != nil || r[1].Refused != ledger.CodeNone {
 		t.Fatal(r, err)
 	}
 	// From here on nobody is let in so; this one is in.
@@ -68,9 +68,9 @@ func TestACoordinatorHasNoSecretsForAWorkerOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, r, err := liar.ledger.Propose(timed(t), []ledger.Command{{Assign: &ledger.Assign{
+	index, r, err := liar.decides(ledger.Command{Assign: &ledger.Assign{
 		Job: taskstate.JobID(sub.ID), Peer: p.Self(), Incarnation: "i", Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}},
-	}}})
+	}})
 	if err != nil || r[0].Refused != ledger.CodeNone {
 		t.Fatalf("the liar could not give it the task, so nothing is shown: %v, %v", r, err)
 	}

@@ -62,7 +62,10 @@ func TestTheFolderOfATaskGoesWhenItsOutputIsSafeAndTheOutputStays(t *testing.T) 
 		}
 		return err != nil && saved != nil, fmt.Sprintf("%+v", saved)
 	})
-	if _, err := os.Stat(filepath.Join(work(2), "scratch")); err != nil {
+	scratch := filepath.Join(work(2), "scratch")
+	eventually(t, "the other task has begun", func() (bool, string) { _, err := os.Stat(scratch); return err == nil, fmt.Sprint(err) })
+	l.sweepOnce(t)
+	if _, err := os.Stat(scratch); err != nil {
 		t.Errorf("of a task that runs: %v", err)
 	}
 	if got := l.fetched(l.client(), l.savedOf(id, 1).Root); len(got["big"]) != 3_000_000 {
