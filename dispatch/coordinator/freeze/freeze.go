@@ -132,29 +132,37 @@ func (g *Guard) Spend(now time.Time, burst int, every time.Duration) (ok bool, n
 // comeback holds replacement back after a freeze that the return of peers ended, as long as more of
 // them come back.
 type comeback struct {
-	gone  []taskstate.PeerID // vanished together and not back
-	first time.Time          // when the freeze ended
-	until time.Time
+	gone    []taskstate.PeerID // vanished together
+	missing int                // of them, as it looked last
+	first   time.Time          // when the freeze ended
+	until   time.Time
 }
 
 // begin starts to wait for those of a freeze that are not back.
 func (b *comeback) begin(gone []taskstate.PeerID, now time.Time) {
-	*b = comeback{gone: slices.Clone(gone), first: now, until: now.Add(Settle)}
+	*b = comeback{gone: slices.Clone(gone), missing: len(gone), first: now, until: now.Add(Settle)}
 }
 
-// look takes those off who are back; each return has the others waited for anew, but not for ever.
-// It tells whether the wait ends.
+// look counts those who are not back, or vanished again; each return has the others waited for
+// anew, but not for ever. It tells whether the wait ends.
 func (b *comeback) look(back func(taskstate.PeerID) bool, now time.Time) (over bool) {
 	if b.until.IsZero() {
 		return false
 	}
-	were := len(b.gone)
-	if b.gone = slices.DeleteFunc(b.gone, back); len(b.gone) < were && now.Before(b.until) {
-		if b.until = now.Add(Settle); b.until.After(b.first.Add(within)) {
-			b.until = b.first.Add(within)
+	missing := 0
+	for _, id := range b.gone {
+		if !back(id) {
+			missing++
 		}
 	}
-	if len(b.gone) > 0 && now.Before(b.until) {
+	if missing < b.missing && now.Before(b.until) {
+		b.until = now.Add(Settle)
+		if last := b.first.Add(within); b.until.After(last) {
+			b.until = last
+		}
+	}
+	b.missing = missing
+	if missing > 0 && now.Before(b.until) {
 		return false
 	}
 	*b = comeback{}

@@ -127,6 +127,9 @@ func TestAComebackWaitsForTheOthersAnewWithEachReturnAndEndsWithTheLast(t *testi
 	if other := b; !other.look(back("p"), at(9)) || !other.until.IsZero() {
 		t.Fatalf("it is not over in time: %+v", other)
 	}
+	if again := b; again.look(back("q"), at(8)) || again.look(back("q", "r"), at(8)) || !again.until.Equal(at(13)) {
+		t.Fatalf("one that vanished again is not waited for: %+v", again)
+	}
 	if !b.look(back("p", "q", "r"), at(8)) {
 		t.Fatalf("all are back: %+v", b)
 	}
@@ -146,9 +149,14 @@ func TestAComebackWaitsForTheOthersAnewWithEachReturnAndEndsWithTheLast(t *testi
 	for i := range b.gone {
 		b.gone[i] = fmt.Sprint(i)
 	}
-	for s := 1; !b.until.IsZero(); s++ { // who goes on coming back does not hold the others up for ever
-		if b.look(back(fmt.Sprint(s)), at(s)); s > 60 {
-			t.Fatalf("after %d s: %+v", s, b.until)
+	last := 0
+	for returned := []string{}; !b.until.IsZero(); last++ { // who goes on coming back does not hold the others up for ever
+		returned = append(returned, fmt.Sprint(last))
+		if b.look(back(returned...), at(last)); last > 60 {
+			t.Fatalf("after %d s: %+v", last, b.until)
 		}
+	}
+	if last < 60 {
+		t.Fatalf("with a return each second it ends after %d s", last)
 	}
 }
