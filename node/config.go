@@ -44,8 +44,11 @@ type Config struct {
 	Store      int64            // bytes that copies of files for others may take here; negative: none; default: a fair share of the disk
 	Now        func() time.Time // the machine's clock; default time.Now
 	Say        func(string)     // tells a person, in a sentence, what the start waits for; default: the log
-	Log        *slog.Logger
-	Machine    Machine
+	// Ending is called when an orderly end takes long that may as well be cut short, as tasks go on
+	// without the peer; it is over within limit.
+	Ending  func(limit time.Duration)
+	Log     *slog.Logger
+	Machine Machine
 }
 
 // Machine is what a peer uses of the machine it runs on. A nil field is the machine's own;

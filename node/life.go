@@ -30,7 +30,7 @@ import (
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
 const stopGrace = 12 * time.Second
 
-// sayEnding is when a person is told that it takes long.
+// sayEnding is when a person is told that an end takes long.
 const sayEnding = time.Second
 
 // removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any
@@ -137,12 +137,11 @@ func (n *Node) goodbye() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	defer time.AfterFunc(sayEnding, func() {
-		n.cfg.Say(fmt.Sprintf("it waits up to %s for others to take over what it decides and tells; Ctrl-C again ends it at once, and nothing accepted is lost", grace))
-	}).Stop()
 	end := n.worker.Detach                         // back soon: processes go on and are taken up again
 	if !n.runner.Lasting() || n.keeper.Removed() { // one that was removed takes nothing up again
 		end = n.worker.Stop
+	} else if n.cfg.Ending != nil {
+		defer time.AfterFunc(sayEnding, func() { n.cfg.Ending(grace) }).Stop()
 	}
 	if err := end(ctx); err != nil { // at once after Leave, which has stopped it
 		n.log.Warn("not everything this peer said of its tasks was acknowledged; it is journaled and follows at the next start", "err", err)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coveyproject/covey/internal/strain"
 	"github.com/coveyproject/covey/p2p/wire"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -113,7 +112,7 @@ func (h *Host) DialUDP(ctx context.Context, peerID string, ports []uint16) (know
 	if err != nil {
 		return false, false
 	}
-	ctx, cancel := strain.Timeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	found := make(chan bool, len(ports))
 	for _, port := range ports {

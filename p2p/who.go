@@ -75,11 +75,7 @@ func (h *Host) who(ctx context.Context, a ma.Multiaddr) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		c.SetDeadline(deadline)
-	} else {
-		c.SetDeadline(time.Now().Add(dialTimeout))
-	}
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })()
 	if err := mss.SelectProtoOrFail(protocol.ID(noise.ID), c); err != nil {
 		return "", err
 	}

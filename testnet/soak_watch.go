@@ -39,7 +39,7 @@ func (s *soak) watchCoordinator(ctx context.Context) {
 
 // namedBoss is whom a majority of all peers names as coordinator, if that peer runs.
 func (s *soak) namedBoss(ctx context.Context) int {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	votes := make([]int, s.net.N()+1)
 	var mu sync.Mutex

@@ -10,7 +10,7 @@ import (
 
 // completionLimit is how long a shell waits for words: a peer that does not answer offers none,
 // without a word.
-const completionLimit = 700 * time.Millisecond
+const completionLimit = 1500 * time.Millisecond
 
 // completionJobs is how many jobs are offered: the newest.
 const completionJobs = 50

@@ -269,14 +269,15 @@ func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMe
 		gologshim.SetDefaultHandler(slog.DiscardHandler) // what libp2p says to itself explains nothing to a person
 	}
 	cfg.Say = func(s string) { fmt.Fprintf(c.Err, "peer: %s\n", s) }
+	cfg.Ending = func(limit time.Duration) {
+		cancel() // Ctrl-C is not heard here any more
+		fmt.Fprintf(c.Err, "peer: it waits up to %s for others to take over what it decides and tells; Ctrl-C ends it at once, and nothing accepted is lost\n", limit)
+	}
 	n, err := node.New(cfg)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() {
-		cancel() // another Ctrl-C ends the process at once
-		notify(cfg.Log, "STOPPING=1")
-	})()
+	defer context.AfterFunc(ctx, func() { notify(cfg.Log, "STOPPING=1") })()
 	return n.Run(ctx, func(s api.Status) {
 		notify(cfg.Log, "READY=1")
 		if err := memory.keep(); err != nil {

@@ -16,6 +16,6 @@
 // # Bounds
 //
 // Labels are states, reasons, kinds, routes and codes, which are all of small closed sets; what is
-// none of them counts as "other". A scrape asks the coordinator twice, each for at most half a
-// second, and without an answer tells what this peer knows.
+// none of them counts as "other". A scrape asks the coordinator twice, each for at most a second,
+// and without an answer tells what this peer knows.
 package metrics

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,15 +27,18 @@ type holding struct {
 	set  time.Time // when what it says is over
 	told []string
 
-	known time.Time // when what it decided is known here
+	known time.Time       // when what it decided is known here
+	asked []time.Duration // since the beginning, when it was asked to decide
+	began time.Time
 
 	dropped time.Time
 }
 
 func (h *holding) List() []held.Job { return h.jobs }
 
-func (h *holding) Drop(taskstate.JobID, bool) (bool, error) {
-	h.jobs, h.dropped = nil, time.Now()
+func (h *holding) Drop(id taskstate.JobID, _ bool) (bool, error) {
+	h.jobs = slices.DeleteFunc(slices.Clone(h.jobs), func(j held.Job) bool { return j.Job.ID == id })
+	h.dropped = time.Now()
 	return true, nil
 }
 
@@ -54,6 +58,7 @@ func (h *holding) Reach(ctx context.Context, index uint64) error {
 }
 
 func (h *holding) Decide(context.Context, calls.Call) (calls.Reply, error) {
+	h.asked = append(h.asked, time.Since(h.began))
 	if !h.set.IsZero() && !time.Now().Before(h.set) {
 		return calls.Reply{}, nil
 	}
@@ -105,11 +110,13 @@ func TestAHeldJobStaysHeldUntilAClockIsSet(t *testing.T) {
 	})
 }
 
-func TestAJobThatWasAcceptedStaysHeldUntilItIsKnownHere(t *testing.T) {
+func TestAJobThatWasAcceptedStaysHeldUntilItIsKnownHereAndKeepsNoOtherBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := time.Now().Add(10 * time.Second)
-		h := &holding{known: known}
-		h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: 1}}}}
+		h := &holding{known: known, began: time.Now()}
+		for _, id := range []taskstate.JobID{"j", "k"} {
+			h.jobs = append(h.jobs, held.Job{Job: taskstate.Job{ID: id, Order: &taskstate.Order{Cluster: "c", Until: 1}}})
+		}
 		o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return 0 }, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -121,6 +128,9 @@ func TestAJobThatWasAcceptedStaysHeldUntilItIsKnownHere(t *testing.T) {
 		}
 		if h.dropped.Before(known) {
 			t.Errorf("for %v it was neither held nor known", known.Sub(h.dropped))
+		}
+		if !slices.Equal(h.asked, []time.Duration{0, 0}) {
+			t.Errorf("a coordinator was asked after %v", h.asked)
 		}
 	})
 }

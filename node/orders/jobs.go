@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,38 +96,30 @@ func (o *Orders) cutAtOnce(job *taskstate.Job) string {
 // skewedAgain is when held jobs are tried again that nobody takes because of this machine's clock.
 const skewedAgain = 30 * time.Second
 
-// Forward brings held jobs to a coordinator, oldest first, until ctx ends.
+// Forward brings held jobs to a coordinator, oldest first, until ctx ends. One that was accepted
+// stays held until it is known here: in between, nobody would know it.
 func (o *Orders) Forward(ctx context.Context) error {
+	accepted := map[taskstate.JobID]uint64{} // by a coordinator, with the entry's index
 	for {
-		var later <-chan time.Time
-		for _, h := range o.cfg.Held.List() {
+		later := o.forwardAll(ctx, accepted)
+		list := o.cfg.Held.List()
+		maps.DeleteFunc(accepted, func(id taskstate.JobID, _ uint64) bool { // those that were cancelled meanwhile
+			return !slices.ContainsFunc(list, func(h held.Job) bool { return h.Job.ID == id })
+		})
+		for _, h := range list {
+			index, ok := accepted[h.Job.ID]
+			if !ok {
+				continue
+			}
 			try, cancel := context.WithTimeout(ctx, AcceptTimeout)
-			r, err := o.forward(try, h.Job)
-			behind := err == nil && o.cfg.View.Reach(try, r.Index) != nil // until it is known here, it is known as held
+			err := o.cfg.View.Reach(try, index)
 			cancel()
-			if ctx.Err() != nil {
-				return nil
-			}
-			if behind || errors.Is(err, calls.ErrNobodyDecides) {
-				o.Wake() // begin again with those that are still held
+			if err != nil { // and nothing that was accepted after it is known, either
+				o.Wake()
 				break
 			}
-			if errors.Is(err, calls.ErrSkewed) {
-				o.cfg.Log.Warn("held jobs wait for a clock to be set", "err", err)
-				later = time.After(skewedAgain)
-				break
-			}
-			if err != nil {
-				why := err.Error()
-				if by := h.Job.Order; by != nil && by.Until < o.cfg.LedgerTime() { // none is left that could be renewed
-					why = "its order ended at " + spell.Minute(by.Until) + ", before a coordinator took it"
-				}
-				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "why", why)
-				o.cfg.View.Refused(&h.Job, why)
-			}
-			if _, err := o.cfg.Held.Drop(h.Job.ID, false); err != nil {
-				o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
-			}
+			o.drop(h.Job.ID)
+			delete(accepted, h.Job.ID)
 		}
 		select {
 		case <-ctx.Done():
@@ -133,6 +127,47 @@ func (o *Orders) Forward(ctx context.Context) error {
 		case <-o.poke:
 		case <-later:
 		}
+	}
+}
+
+// forwardAll brings held jobs to a coordinator that are not accepted, and adds those that are now.
+// later is when to try again, if time alone may help.
+func (o *Orders) forwardAll(ctx context.Context, accepted map[taskstate.JobID]uint64) (later <-chan time.Time) {
+	for _, h := range o.cfg.Held.List() {
+		if _, ok := accepted[h.Job.ID]; ok {
+			continue
+		}
+		try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+		r, err := o.forward(try, h.Job)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			accepted[h.Job.ID] = r.Index
+		case errors.Is(err, calls.ErrNobodyDecides):
+			o.Wake() // begin again with those that are still held
+			return nil
+		case errors.Is(err, calls.ErrSkewed):
+			o.cfg.Log.Warn("held jobs wait for a clock to be set", "err", err)
+			return time.After(skewedAgain)
+		default:
+			why := err.Error()
+			if by := h.Job.Order; by != nil && by.Until < o.cfg.LedgerTime() { // none is left that could be renewed
+				why = "its order ended at " + spell.Minute(by.Until) + ", before a coordinator took it"
+			}
+			o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "why", why)
+			o.cfg.View.Refused(&h.Job, why)
+			o.drop(h.Job.ID)
+		}
+	}
+	return nil
+}
+
+// drop forgets a job that is held no longer.
+func (o *Orders) drop(id taskstate.JobID) {
+	if _, err := o.cfg.Held.Drop(id, false); err != nil {
+		o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
 	}
 }
 

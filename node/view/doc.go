@@ -28,7 +28,7 @@
 //	Config.Held ───── what waits on this disk ──┘
 //
 // Decisions win over reports: an end counts as the ledger has it. Without a coordinator (Ask
-// answers nil within half a second) this peer's own view of the members has to do, and the answer
+// answers nil within a second) this peer's own view of the members has to do, and the answer
 // says who is missing.
 //
 // # State, and its bounds

@@ -33,8 +33,9 @@ func (r *reasons) tell(ctx context.Context, v *View, row *api.Job) {
 		return
 	}
 	if now.Sub(r.asked) >= whyEvery {
-		r.last, r.asked = *row, now
+		r.last = *row
 		v.explainRow(ctx, &r.last)
+		r.asked = time.Now() // asking may have taken a while, in which nothing else was told
 	}
 	row.Waiting, row.Unreachable = r.last.Waiting, r.last.Unreachable
 }

@@ -248,11 +248,13 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 				return err
 			}
 			continue
-		case tasklog.NotFound(err) && !over:
-			if l.endOf(r) != nil {
+		case tasklog.NotFound(err) && !over && r.Final == nil:
+			now, ended, err := l.attemptOf(r.Slot)
+			if err == nil && now.Attempt == r.Attempt && ended {
 				continue // it began and ended while its peer said so
+			} else if err == nil && now.Attempt == r.Attempt {
+				return l.emit(api.LogChunk{Task: task.String(), EOF: true, Note: l.view.Who.Called(r.Peer) + " has not begun it yet"})
 			}
-			return l.emit(api.LogChunk{Task: task.String(), EOF: true, Note: l.view.Who.Called(r.Peer) + " has not begun it yet"})
 		}
 		return l.emit(api.LogChunk{Task: task.String(), EOF: true, Error: l.wordLogError(err, r)})
 	}

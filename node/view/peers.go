@@ -20,9 +20,9 @@ import (
 )
 
 // clusterTimeout bounds asking the coordinator for its view; without an answer, this peer's own has
-// to do, and says that nobody decides. That is the quorum's lease: who hears from nobody for longer
-// coordinates no more.
-const clusterTimeout = 2 * time.Second
+// to do, and says that nobody decides. That is half the quorum's lease: who hears from nobody for
+// the whole of it coordinates no more, and a person waits for two such answers at most.
+const clusterTimeout = time.Second
 
 // AskCluster asks the coordinator how it sees everybody; nil if there is none in time.
 func (v *View) AskCluster(ctx context.Context, job taskstate.JobID) *calls.ClusterView {

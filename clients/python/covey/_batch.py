@@ -163,7 +163,7 @@ class Batch:
                 if self._change.wait_for(lambda: self._done, min(CHECK, self.ex.patience / 3)):
                     return
             try:
-                self.ex.peer.ask("GET", "/v1/status", timeout=max(1, self.ex.patience / 3))
+                self.ex.peer.ask("GET", "/v1/status", timeout=max(2, self.ex.patience / 3))
                 heard = time.monotonic()
             except PeerError as e:
                 if time.monotonic() - heard < self.ex.patience:

@@ -161,7 +161,7 @@ func (b *comeback) look(back func(taskstate.PeerID) bool, now time.Time) (over b
 			b.until = last
 		}
 	}
-	b.missing = missing
+	b.missing = min(b.missing, missing) // one that comes and goes is waited for as one return
 	if missing > 0 && now.Before(b.until) {
 		return false
 	}
