@@ -4,6 +4,8 @@ package testnet_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -179,10 +181,14 @@ func TestWhyATaskFailedIsFoundInThreeClicksAndWhatHappenedMeanwhileIsTold(t *tes
 	net := pagePeers(t, 1)
 	b := browse(t, net, 1)
 	b.says("is alone here")
-	hand(t, net, "name: paced\narray: 1-90\nrun: {process: {command: [sleep, \"0.2\"]}}\nresources: {cpus: 0.5}\n")
+	enough := filepath.Join(t.TempDir(), "enough")
+	hand(t, net, fmt.Sprintf("name: paced\narray: 1-90\nrun: {process: {shell: true, command: 'sleep 0.2; [ {} -le 70 ] || until [ -e %s ]; do sleep 0.05; done'}}\nresources: {cpus: 0.5}\n", enough))
 	for _, view := range []string{"#/", "#/jobs"} {
 		b.at(view)
 		b.sees("how fast it goes, and how long", `document.querySelector("ul.jobs .sub")?.innerText.match(/running.* a second; about \d+.* to go/)`)
+	}
+	if err := os.WriteFile(enough, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	b.at("#/job/last")
 	b.says("paced is complete")

@@ -186,9 +186,7 @@ func TestAProcessIsKnownWhateverItsNameIs(t *testing.T) {
 		t.Errorf("its state is %c", s)
 	}
 	_ = c.Process.Kill()
-	if !awaitDeath(c.Process.Pid) {
-		t.Error("it is dead, and not taken for it")
-	}
+	gone(c.Process.Pid)
 	_ = c.Wait()
 	if at, ok := startedAt(c.Process.Pid); ok {
 		t.Errorf("it is gone, and started at %d", at)

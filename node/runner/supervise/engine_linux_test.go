@@ -180,12 +180,10 @@ func TestAnOrphanIsFoundByNumberStartAndBoot(t *testing.T) {
 
 func TestWhoCarriesATasksNameIsFoundByIt(t *testing.T) {
 	name := "mine" + time.Now().Format("150405.000000000")
-	_, dead := stranger(t, "COVEY_TASK="+name)
+	mine, _ := stranger(t, "COVEY_TASK="+name)
 	_, other := stranger(t, "COVEY_TASK="+name+"x", "X=COVEY_TASK="+name)
 	KillByEnvironment(func(task string) bool { return task == name })
-	if !dead() {
-		t.Error("still runs")
-	}
+	gone(mine.Process.Pid)
 	if other() {
 		t.Error("another one was killed")
 	}

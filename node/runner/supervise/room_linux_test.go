@@ -57,6 +57,9 @@ func TestOutputThatAFullDiskCutShortIsToldWithTheEnd(t *testing.T) {
 	e.Start(s)
 	h.until("a.1.1", func(ev Event) bool { return ev.Kind == Started })
 	fill(t, dir)
+	e.mu.Lock()
+	e.room.at = e.room.at.AddDate(-1, 0, 0) // of before it was filled
+	e.mu.Unlock()
 	if err := os.WriteFile(filepath.Join(s.Home, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,16 @@ func whoIs(t *testing.T, file string) (pid int) {
 	return pid
 }
 
+// seen is a line that waits until see was called.
+func seen(file string) string { return "until [ -e " + file + ".seen ]; do sleep 0.01; done; " }
+
+func see(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file+".seen", nil, 0o644); err != nil { //nolint:gosec // another user's task looks for it
+		t.Fatal(err)
+	}
+}
+
 func awaitFile(t *testing.T, file string) {
 	t.Helper()
 	for _, err := os.Stat(file); err != nil; _, err = os.Stat(file) {
@@ -59,9 +69,10 @@ func TestWhatATaskLeavesBehindEndsWithItHoweverItHides(t *testing.T) {
 	e, h := engineIn(t, dir), newHeard()
 	e.Attach(h.sink)
 	file := filepath.Join(dir, "hermit")
-	e.Start(specIn(t, dir, "a.1.1", hermit(t, file)+"exit 3"))
+	e.Start(specIn(t, dir, "a.1.1", hermit(t, file)+seen(file)+"exit 3"))
 	e.Start(specIn(t, dir, "a.2.1", hermit(t, file+"2")+"exec sleep 1000"))
 	pid, other := whoIs(t, file), whoIs(t, file+"2")
+	see(t, file)
 	if end := h.until("a.1.1", Event.Final); end.Exit != 3 {
 		t.Errorf("%+v", end)
 	}
@@ -95,13 +106,14 @@ func TestWhatATaskOfAUserOfItsOwnLeavesBehindEndsWithIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := specIn(t, dir, "a.1.1", hermit(t, file)+"exit 3")
+	s := specIn(t, dir, "a.1.1", hermit(t, file)+seen(file)+"exit 3")
 	if err := os.Chmod(file+".sh", 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.Dir, s.Box = filepath.Dir(file), &sandbox.Spec{User: &sandbox.User{UID: somebody, GID: somebody}}
 	e.Start(s)
 	pid := whoIs(t, file)
+	see(t, file)
 	if end := h.until("a.1.1", Event.Final); end.Exit != 3 {
 		t.Errorf("%+v", end)
 	}

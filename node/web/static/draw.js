@@ -153,7 +153,8 @@ export function Lanes({ line, label, hit }) {
     }}
     hit=${hit && ((px, py, w) => {
       const l = lanes.find((l) => py >= l.y && py < l.y + l.high), s = seconds(px, w);
-      const i = l ? l.bars.findIndex((b, i) => b.start <= s && s <= b.end && Math.floor((py - l.y) / l.h) === l.rows[i]) : -1;
+      const thin = (2 * all) / (w - left); // what is shorter is drawn, too
+      const i = l ? l.bars.findLastIndex((b, i) => b.start <= s && s <= Math.max(b.end, b.start + thin) && Math.floor((py - l.y) / l.h) === l.rows[i]) : -1;
       return i >= 0 ? hit(l.bars[i]) : "";
     })} />`;
 }
