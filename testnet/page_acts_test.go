@@ -182,7 +182,7 @@ func TestWhyATaskFailedIsFoundInThreeClicksAndWhatHappenedMeanwhileIsTold(t *tes
 	b := browse(t, net, 1)
 	b.says("is alone here")
 	enough := filepath.Join(t.TempDir(), "enough")
-	hand(t, net, fmt.Sprintf("name: paced\narray: 1-90\nrun: {process: {shell: true, command: 'sleep 0.2; [ {} -le 70 ] || until [ -e %s ]; do sleep 0.05; done'}}\nresources: {cpus: 0.5}\n", enough))
+	hand(t, net, fmt.Sprintf("name: paced\narray: 1-90\nrun: {process: {shell: true, command: 'sleep 0.2; [ $COVEY_ITEM -le 70 ] || until [ -e %s ]; do sleep 0.05; done'}}\nresources: {cpus: 0.5}\n", enough))
 	for _, view := range []string{"#/", "#/jobs"} {
 		b.at(view)
 		b.sees("how fast it goes, and how long", `document.querySelector("ul.jobs .sub")?.innerText.match(/running.* a second; about \d+.* to go/)`)
