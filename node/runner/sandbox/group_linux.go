@@ -216,10 +216,10 @@ func (g *Groups) Sweep(used map[int]bool) {
 	g.late = slices.DeleteFunc(g.late, g.removed)
 }
 
-// Close ends all that is in groups and removes them, as far as what is in them is gone within ten
+// Close ends all that is in groups and removes them, as far as what is in them is gone within three
 // seconds: on a busy machine, what was killed takes its time.
 func (g *Groups) Close() {
-	for end := time.Now().Add(10 * time.Second); g != nil; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); g != nil; time.Sleep(10 * time.Millisecond) {
 		g.Sweep(nil)
 		if len(g.numbers()) == 0 || time.Now().After(end) {
 			_ = syscall.Rmdir(g.dir)
