@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/jobfile"
-	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // AcceptTimeout is how long an order waits for a coordinator; a submission is held here then.
@@ -91,96 +88,6 @@ func (o *Orders) cutAtOnce(job *taskstate.Job) string {
 		return "cancelled at once: " + row.Cancelled
 	}
 	return ""
-}
-
-// skewedAgain is when held jobs are tried again that nobody takes because of this machine's clock.
-const skewedAgain = 30 * time.Second
-
-// Forward brings held jobs to a coordinator, oldest first, until ctx ends. One that was accepted
-// stays held until it is known here: in between, nobody would know it.
-func (o *Orders) Forward(ctx context.Context) error {
-	accepted := map[taskstate.JobID]uint64{} // by a coordinator, with the entry's index
-	for {
-		later := o.forwardAll(ctx, accepted)
-		list := o.cfg.Held.List()
-		maps.DeleteFunc(accepted, func(id taskstate.JobID, _ uint64) bool { // those that were cancelled meanwhile
-			return !slices.ContainsFunc(list, func(h held.Job) bool { return h.Job.ID == id })
-		})
-		for _, h := range list {
-			index, ok := accepted[h.Job.ID]
-			if !ok {
-				continue
-			}
-			try, cancel := context.WithTimeout(ctx, AcceptTimeout)
-			err := o.cfg.View.Reach(try, index)
-			cancel()
-			if err != nil { // and nothing that was accepted after it is known, either
-				o.Wake()
-				break
-			}
-			o.drop(h.Job.ID)
-			delete(accepted, h.Job.ID)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-o.poke:
-		case <-later:
-		}
-	}
-}
-
-// forwardAll brings held jobs to a coordinator that are not accepted, and adds those that are now.
-// later is when to try again, if time alone may help.
-func (o *Orders) forwardAll(ctx context.Context, accepted map[taskstate.JobID]uint64) (later <-chan time.Time) {
-	for _, h := range o.cfg.Held.List() {
-		if _, ok := accepted[h.Job.ID]; ok {
-			continue
-		}
-		try, cancel := context.WithTimeout(ctx, AcceptTimeout)
-		r, err := o.forward(try, h.Job)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			accepted[h.Job.ID] = r.Index
-		case errors.Is(err, calls.ErrNobodyDecides):
-			o.Wake() // begin again with those that are still held
-			return nil
-		case errors.Is(err, calls.ErrSkewed):
-			o.cfg.Log.Warn("held jobs wait for a clock to be set", "err", err)
-			return time.After(skewedAgain)
-		default:
-			why := err.Error()
-			if by := h.Job.Order; by != nil && by.Until < o.cfg.LedgerTime() { // none is left that could be renewed
-				why = "its order ended at " + spell.Minute(by.Until) + ", before a coordinator took it"
-			}
-			o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "why", why)
-			o.cfg.View.Refused(&h.Job, why)
-			o.drop(h.Job.ID)
-		}
-	}
-	return nil
-}
-
-// drop forgets a job that is held no longer.
-func (o *Orders) drop(id taskstate.JobID) {
-	if _, err := o.cfg.Held.Drop(id, false); err != nil {
-		o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
-	}
-}
-
-// forward brings a held job to a coordinator. What was held before jobs were signed, or before this
-// peer knew its cluster again, is signed now: that it is this peer's own is looked at when it is
-// read.
-func (o *Orders) forward(ctx context.Context, job taskstate.Job) (calls.Reply, error) {
-	if job.Order == nil || job.Order.Cluster != o.cfg.Roster.Cluster() {
-		if err := o.sign(&job, nil); err != nil {
-			return calls.Reply{}, err
-		}
-	}
-	return o.cfg.Line.Decide(ctx, calls.Call{Submit: &job, Again: true})
 }
 
 // Wake has held jobs tried again: somebody may decide now.
