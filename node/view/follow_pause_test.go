@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,15 +54,16 @@ func TestWhoFollowsAJobIsToldOfAPeerOfItThatDiesLater(t *testing.T) {
 		s.take(someJob, "job", s.self, 1)
 		index := s.assign(someJob, a, 1, 1)
 		s.report(a, 1, taskstate.Status{Task: taskstate.Task(someJob, 1, 1), Seq: 1, State: taskstate.Running, Index: index, At: 1000})
-		seen := membership.View{Members: []membership.Member{{ID: a.id, Verdict: membership.Alive}}}
-		s.cfg.Members = func() *membership.View { return &seen }
-		s.Events.Seen(&seen)
+		var seen atomic.Pointer[membership.View]
+		see := func(v membership.Verdict) {
+			seen.Store(&membership.View{Members: []membership.Member{{ID: a.id, Verdict: v}}})
+			s.Events.Seen(seen.Load())
+		}
+		s.cfg.Members = seen.Load
+		see(membership.Alive)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		time.AfterFunc(10*time.Second, func() {
-			seen.Members[0].Verdict = membership.Dead
-			s.Events.Seen(&seen)
-		})
+		time.AfterFunc(10*time.Second, func() { see(membership.Dead) })
 		told := time.Duration(0)
 		begun := time.Now()
 		_ = s.Follow(ctx, string(someJob), true, func(p api.Progress) error {
