@@ -265,15 +265,12 @@ func shellJob(name string, count int, line string) taskstate.Job {
 	return j
 }
 
-// submit hands in a job, and returns when it is taken.
+// submit hands in a job that must be taken at once.
 func (l *living) submit(j taskstate.Job) string {
 	l.t.Helper()
 	s, err := l.Submit(timed(l.t), api.Submit{Job: j})
-	if err != nil {
+	if err != nil || s.Held {
 		l.t.Fatalf("submit %s at %s: %+v, %v", j.Name, l.name, s, err)
-	}
-	if s.Held { // nobody answered in time; it goes out as soon as somebody does
-		l.jobOf(s.ID)
 	}
 	return s.ID
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ type hostile struct {
 	net   *testnet.Net
 	peers []string // ids of the others
 
-	before []int64 // what the peers took before the first attack
+	before []int64 // what the peers took before the newest attack
 }
 
 // among has somebody join with a ticket as a guest would get it.
@@ -123,9 +124,11 @@ func word(kind byte, body any) []byte {
 }
 
 // steady does attack again and again while jobs run, and holds what the peers grow by against
-// mostGrowth. It is what `peer run -- true` took each time.
-func (h *hostile) steady(jobs int, attack func(ctx context.Context)) (took []time.Duration) {
+// mostGrowth. It is the median of what `peer run -- true` took.
+func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Duration {
 	h.t.Helper()
+	var took []time.Duration
+	h.before = h.memory()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -149,51 +152,17 @@ func (h *hostile) steady(jobs int, attack func(ctx context.Context)) (took []tim
 			h.t.Errorf("peer %d grew by %d bytes", k+1, grown)
 		}
 	}
-	return took
+	slices.Sort(took)
+	return took[jobs/2]
 }
 
-// quietly is no attack.
-func quietly(ctx context.Context) { <-ctx.Done() }
-
-// bears has so many jobs run under attack, and 20 in quiet, and holds what `peer run -- true` took
-// against what it took in quiet; others may say, too, what is wrong. Quiet and attack are in turn:
-// a machine with other work is slow for a while, and both must have their share of that.
-func (h *hostile) bears(jobs int, quiet, attack func(ctx context.Context), others ...func() []string) {
+// bears holds what `peer run -- true` took under attack against what it took before.
+func (h *hostile) bears(quiet, loud time.Duration) {
 	h.t.Helper()
-	const turns = 4
-	h.before = h.memory()
-	onceMore(h.t, func(int) (wrong []string) {
-		var off, on []time.Duration
-		for range turns {
-			eventually(h.t, "no peer is doubted any more", func() (bool, string) { return h.doubted(timed(h.t)) == 0, "" })
-			off = append(off, h.steady(20/turns, quiet)...)
-			on = append(on, h.steady(jobs/turns, attack)...)
-		}
-		still, loud := median(off), median(on)
-		h.t.Logf("run -- true took %s in quiet, %s under attack", still, loud)
-		if loud > 5*max(still, leastQuiet) {
-			wrong = append(wrong, fmt.Sprintf("run -- true took %s, and %s in quiet", loud, still))
-		}
-		for _, f := range others {
-			wrong = append(wrong, f()...)
-		}
-		return wrong
-	})
-}
-
-// doubted counts the peers that one of them does not hold to be there.
-func (h *hostile) doubted(ctx context.Context) (n int) {
-	all, err := h.net.Client(1).Peers(ctx)
-	if err != nil {
-		return 0
+	h.t.Logf("run -- true took %s in quiet, %s under attack", quiet, loud)
+	if loud > 5*max(quiet, leastQuiet) {
+		h.t.Errorf("run -- true took %s, and %s before", loud, quiet)
 	}
-	for _, p := range all.Peers {
-		if p.Name != "hostile" && p.Standing != "ready" {
-			n++
-			h.t.Logf("%s is %s", p.Name, p.Standing)
-		}
-	}
-	return n
 }
 
 // givesBack waits until the peers keep little of what an attack cost. An idle program of Go's looks
@@ -245,12 +214,9 @@ func TestAMemberThatDefamesAllOthersKeepsNobodyFromItsTasks(t *testing.T) {
 	long.Test(t)
 	net := start(t, 4)
 	h := among(t, net)
-	var still, loud int // how often peers were doubted, in quiet and under attack
-	quiet := func(ctx context.Context) {
-		still += h.doubted(ctx)
-		_ = pause.For(ctx, 20*time.Millisecond) // no attack takes less
-	}
-	attack := func(ctx context.Context) {
+	quiet := h.steady(20, func(ctx context.Context) { <-ctx.Done() })
+	doubted := 0
+	attack := func(context.Context) {
 		for _, to := range h.peers {
 			for _, of := range h.peers {
 				for _, inc := range []uint32{1, 2, 1000, math.MaxInt32, math.MaxUint32} {
@@ -259,15 +225,25 @@ func TestAMemberThatDefamesAllOthersKeepsNobodyFromItsTasks(t *testing.T) {
 				}
 			}
 		}
-		loud += h.doubted(ctx)
 	}
-	h.bears(40, quiet, attack, func() (wrong []string) {
-		if loud > still {
-			wrong = append(wrong, fmt.Sprintf("peers were doubted %d times, and %d times in quiet", loud, still))
+	attack(t.Context())
+	loud := h.steady(40, func(ctx context.Context) {
+		attack(ctx)
+		all, err := net.Client(1).Peers(ctx)
+		if err != nil {
+			return
 		}
-		still, loud = 0, 0
-		return wrong
+		for _, p := range all.Peers {
+			if p.Name != "hostile" && p.Standing != "ready" {
+				doubted++
+				t.Logf("%s is %s", p.Name, p.Standing)
+			}
+		}
 	})
+	if doubted > 0 {
+		t.Errorf("peers were doubted %d times", doubted)
+	}
+	h.bears(quiet, loud)
 	h.givesBack()
 	id := submit(t, net, 2, naps("spread", 12)).ID
 	ends(t, net, 2, id)
@@ -307,7 +283,8 @@ func TestAMemberThatSendsCompressedGossipCostsNoMemory(t *testing.T) {
 	_ = w.Close()
 	bomb := word(9, map[string]any{"Algo": 0, "Buf": b.Bytes()})
 	t.Logf("%d bytes, of a gibibyte", len(bomb))
-	h.bears(40, quietly, func(ctx context.Context) {
+	quiet := h.steady(20, func(ctx context.Context) { <-ctx.Done() })
+	loud := h.steady(40, func(ctx context.Context) {
 		for _, to := range h.peers {
 			if c := h.stream(ctx, to, membership.SyncProtocol); c != nil {
 				_ = c.SetDeadline(time.Now().Add(5 * time.Second))
@@ -317,6 +294,7 @@ func TestAMemberThatSendsCompressedGossipCostsNoMemory(t *testing.T) {
 			h.says(to, word(9, map[string]any{"Algo": 0, "Buf": b.Bytes()[:5000]}))
 		}
 	})
+	h.bears(quiet, loud)
 	h.givesBack()
 	if n := h.counted("gossip_refused"); n == 0 {
 		t.Error("nothing was counted")
@@ -359,8 +337,10 @@ func TestAMemberThatFloodsAllWithSignedStatusesCostsLittleMemory(t *testing.T) {
 		}
 		_ = topic.Publish(ctx, raw)
 	}
-	h.bears(200, quietly, flood)
+	quiet := h.steady(20, func(ctx context.Context) { <-ctx.Done() })
+	loud := h.steady(200, flood)
 	t.Logf("%d batches", number)
+	h.bears(quiet, loud)
 	if n := h.counted("status_flood") + h.counted("topic_dropped"); n == 0 {
 		t.Error("nothing was counted")
 	}

@@ -5,7 +5,6 @@ package testnet_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -372,47 +371,43 @@ func TestStrangersNeitherStopTheClusterNorKeepOthersOut(t *testing.T) {
 		t.Run(attack.name, func(t *testing.T) {
 			n := start(t, 3)
 			program := exe(t)
-			before := weight(t, n)
+			before, was := weight(t, n), epoch(t, n)
 			ticket, err := n.Client(1).Invite(timed(t), api.TicketRequest{Expires: 3600})
 			if err != nil {
 				t.Fatal(err)
 			}
-			onceMore(t, func(int) (wrong []string) {
-				was := epoch(t, n)
-				// On and off in turn: a machine with other work is slow for a while, and both
-				// must have their share of that.
-				var off, on []time.Duration
-				var took time.Duration
-				var grown int64
-				for round := range assaultRounds {
-					off = append(off, runsTrue(t, n, program, 5)...)
-					a := newAssault(t, ticket.Ticket)
-					attack.begin(a, t, targets(t, n))
-					<-time.After(2 * time.Second) // until it is under way
-					on = append(on, runsTrue(t, n, program, 5)...)
-					if round == assaultRounds-1 {
-						took = comesIn(t, program, ticket.Ticket)
-						grown = weight(t, n) - before
-					}
-					a.stop()
+			// On and off in turn: a machine with other work is slow for a while, and both must have
+			// their share of that.
+			var off, on []time.Duration
+			var took time.Duration
+			var grown int64
+			for round := range assaultRounds {
+				off = append(off, runsTrue(t, n, program, 5)...)
+				a := newAssault(t, ticket.Ticket)
+				attack.begin(a, t, targets(t, n))
+				<-time.After(2 * time.Second) // until it is under way
+				on = append(on, runsTrue(t, n, program, 5)...)
+				if round == assaultRounds-1 {
+					took = comesIn(t, program, ticket.Ticket)
+					grown = weight(t, n) - before
 				}
-				quiet, loud := median(off), median(on)
-				t.Logf("run -- true: quiet %v, under attack %v (%.1f times); a newcomer was in after %v; %d MB more", quiet.Round(time.Millisecond),
-					loud.Round(time.Millisecond), float64(loud)/float64(quiet), took.Round(time.Millisecond), grown>>20)
-				if now := epoch(t, n); now != was {
-					wrong = append(wrong, fmt.Sprintf("they forced an election: epoch %s became %s", was, now))
-				}
-				if loud > 5*max(quiet, leastQuiet) {
-					wrong = append(wrong, fmt.Sprintf("run -- true took %v, and %v before", loud, quiet))
-				}
-				if took > lateNewcomer {
-					wrong = append(wrong, fmt.Sprintf("a newcomer with a ticket was kept out for %v", took))
-				}
-				if grown > assaultMemory {
-					t.Errorf("a peer grew by %d MB", grown>>20)
-				}
-				return wrong
-			})
+				a.stop()
+			}
+			quiet, loud := median(off), median(on)
+			t.Logf("run -- true: quiet %v, under attack %v (%.1f times); a newcomer was in after %v; %d MB more", quiet.Round(time.Millisecond),
+				loud.Round(time.Millisecond), float64(loud)/float64(quiet), took.Round(time.Millisecond), grown>>20)
+			if now := epoch(t, n); now != was {
+				t.Errorf("they forced an election: epoch %s became %s", was, now)
+			}
+			if loud > 5*max(quiet, leastQuiet) {
+				t.Errorf("run -- true took %v, and %v before", loud, quiet)
+			}
+			if took > lateNewcomer {
+				t.Errorf("a newcomer with a ticket was kept out for %v", took)
+			}
+			if grown > assaultMemory {
+				t.Errorf("a peer grew by %d MB", grown>>20)
+			}
 		})
 	}
 }

@@ -65,6 +65,17 @@ func (h *holding) Decide(context.Context, calls.Call) (calls.Reply, error) {
 	return calls.Reply{}, h.says
 }
 
+// forward has held jobs brought to the coordinator for so long, at a time of the ledger.
+func (h *holding) forward(t *testing.T, long time.Duration, now int64) {
+	t.Helper()
+	o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	if err := o.Forward(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAHeldJobThatIsRefusedIsToldToWhoSubmittedIt(t *testing.T) {
 	const now = 1_700_000_000_000
 	for what, c := range map[string]struct {
@@ -77,12 +88,7 @@ func TestAHeldJobThatIsRefusedIsToldToWhoSubmittedIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &holding{says: errors.New("no such thing")}
 			h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: c.until}}}}
-			o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := o.Forward(ctx); err != nil {
-				t.Fatal(err)
-			}
+			h.forward(t, time.Second, now)
 			if len(h.told) != 1 || !strings.Contains(h.told[0], c.want) || len(h.jobs) > 0 {
 				t.Errorf("%s: told %q, %d jobs are held still", what, h.told, len(h.jobs))
 			}
@@ -95,12 +101,7 @@ func TestAHeldJobStaysHeldUntilAClockIsSet(t *testing.T) {
 		set := time.Now().Add(5 * time.Minute)
 		h := &holding{says: fmt.Errorf("%w by a year", calls.ErrSkewed), set: set}
 		h.jobs = []held.Job{{Job: taskstate.Job{ID: "j", Order: &taskstate.Order{Cluster: "c", Until: 1}}}}
-		o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return 0 }, Log: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-		defer cancel()
-		if err := o.Forward(ctx); err != nil {
-			t.Fatal(err)
-		}
+		h.forward(t, 6*time.Minute, 0)
 		if len(h.jobs) > 0 || len(h.told) > 0 {
 			t.Errorf("a minute after the clock was set %d jobs are held, told %q", len(h.jobs), h.told)
 		}
@@ -117,12 +118,7 @@ func TestAJobThatWasAcceptedStaysHeldUntilItIsKnownHereAndKeepsNoOtherBack(t *te
 		for _, id := range []taskstate.JobID{"j", "k"} {
 			h.jobs = append(h.jobs, held.Job{Job: taskstate.Job{ID: id, Order: &taskstate.Order{Cluster: "c", Until: 1}}})
 		}
-		o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return 0 }, Log: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := o.Forward(ctx); err != nil {
-			t.Fatal(err)
-		}
+		h.forward(t, time.Minute, 0)
 		if len(h.jobs) > 0 || len(h.told) > 0 {
 			t.Fatalf("%d jobs are held, told %q", len(h.jobs), h.told)
 		}
