@@ -27,7 +27,7 @@ func (s Standing) String() string {
 }
 
 // Assignments is what a Table asks of a ledger replica: whom a task was given to, and how far the
-// replica is.
+// replica is. A Table asks under its lock: what answers never waits for who asks the Table.
 type Assignments interface {
 	// Assigned tells the only author a task's statuses may have. Peer, incarnation and index mean
 	// nothing unless Known.
@@ -204,6 +204,17 @@ func (t *Table) Get(id TaskID) (Status, bool) {
 	defer t.mu.Unlock()
 	s, ok := t.jobs[id.Job][slotAttempt{id.Slot, id.Attempt}]
 	return s, ok
+}
+
+// OfJob returns the newest status of every task of a job that has one. The map is the caller's.
+func (t *Table) OfJob(id JobID) map[TaskID]Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[TaskID]Status, len(t.jobs[id]))
+	for _, s := range t.jobs[id] {
+		all[s.Task] = s
+	}
+	return all
 }
 
 // Len is how many tasks have a status.

@@ -53,7 +53,9 @@ func (r *Replica) Verify(f admission.VerifyFunc) {
 }
 
 // Read lets f look at the state. Nothing f is shown may be kept or changed, except what a
-// JobRecord's Job returns. f must be quick and must not call the Replica.
+// JobRecord's Job returns. f must be quick and must not call the Replica, nor what calls it under
+// a lock of its own, as a taskstate.Table does: an entry that waits to be applied keeps new readers
+// out, and each of the three would wait for another.
 func (r *Replica) Read(f func(*State)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -90,8 +90,8 @@ func (a *away) then(job *taskstate.Job, since time.Time, cancelled bool) string 
 }
 
 // ofJob lists the unreachable peers that have tasks of a job.
-func (a *away) ofJob(j *ledger.JobRecord, state func(taskstate.TaskID) taskstate.State) []api.Away {
-	if len(a.since) == 0 || j.Counts().Open == 0 {
+func (a *away) ofJob(j *ledger.JobRecord, said map[taskstate.TaskID]taskstate.Status) []api.Away {
+	if j.Counts().Open == 0 {
 		return nil
 	}
 	_, _, cancelled := j.Cancelled()
@@ -107,7 +107,7 @@ func (a *away) ofJob(j *ledger.JobRecord, state func(taskstate.TaskID) taskstate
 			found[r.Peer] = x
 		}
 		x.Tasks++
-		if state(taskstate.Task(j.Job().ID, r.Slot, r.Attempt)) == taskstate.Running {
+		if said[taskstate.Task(j.Job().ID, r.Slot, r.Attempt)].State == taskstate.Running {
 			x.Running++
 		}
 	}
@@ -116,12 +116,6 @@ func (a *away) ofJob(j *ledger.JobRecord, state func(taskstate.TaskID) taskstate
 		out = append(out, *found[peer])
 	}
 	return out
-}
-
-// state is what was heard of a task last.
-func (v *View) state(t taskstate.TaskID) taskstate.State {
-	st, _ := v.cfg.Table.Get(t)
-	return st.State
 }
 
 // nameAway puts names to the unreachable peers of a job's row. They are all it waits for if nothing

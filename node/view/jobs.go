@@ -97,11 +97,14 @@ func (v *View) sayWhy(row *api.Job, why string, gone *away) {
 	if gone.decides || row.Tasks["pending"] > 0 { // without a coordinator only what waits for one is known to wait
 		row.Waiting = why
 	}
-	v.cfg.Replica.Read(func(s *ledger.State) {
-		if j, ok := s.Job(taskstate.JobID(row.ID)); ok {
-			row.Unreachable = gone.ofJob(j, v.state)
-		}
-	})
+	if len(gone.since) > 0 {
+		said := v.cfg.Table.OfJob(taskstate.JobID(row.ID))
+		v.cfg.Replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(taskstate.JobID(row.ID)); ok {
+				row.Unreachable = gone.ofJob(j, said)
+			}
+		})
+	}
 	v.nameAway(row)
 }
 

@@ -71,10 +71,11 @@ func (x *Shapes) stamp(job taskstate.JobID) (slots int, now shape.Stamp, err err
 
 // scan takes in some slots at a time: entries of the ledger are applied meanwhile.
 func (x *Shapes) scan(f *shape.Facts, job taskstate.JobID, count int) {
+	said := x.view.cfg.Table.OfJob(job) // before the ledger: what it settles meanwhile is final there
 	for first := 1; first <= count; first += piece {
 		x.view.cfg.Replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(job); ok {
-				f.Add(j, first, min(first+piece-1, count), x.view.cfg.Table.Get)
+				f.Add(j, first, min(first+piece-1, count), said)
 			}
 		})
 	}

@@ -48,9 +48,10 @@ type Replica interface {
 	Assigned(taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing)
 }
 
-// Table is what was reported of tasks.
+// Table is what was reported of tasks. It asks the Replica under a lock: nobody asks it within Read.
 type Table interface {
 	Get(taskstate.TaskID) (taskstate.Status, bool)
+	OfJob(taskstate.JobID) map[taskstate.TaskID]taskstate.Status
 	All() iter.Seq[taskstate.Status]
 }
 

@@ -44,11 +44,9 @@ func New(slots int, now int64) *Facts {
 	return &Facts{Rows: make([]Row, 0, slots), Now: now, slots: slots, places: map[taskstate.PeerID]uint16{}}
 }
 
-// Reported is what was heard of a task last.
-type Reported func(taskstate.TaskID) (taskstate.Status, bool)
-
-// Add takes in the slots from first to last, after those before them. The record is read.
-func (f *Facts) Add(j *ledger.JobRecord, first, last int, heard Reported) {
+// Add takes in the slots from first to last, after those before them, and what was heard of their
+// tasks last. The record is read.
+func (f *Facts) Add(j *ledger.JobRecord, first, last int, heard map[taskstate.TaskID]taskstate.Status) {
 	f.job = j.Job().ID
 	if first == 1 {
 		f.pace.to = f.Now
@@ -82,7 +80,7 @@ func (f *Facts) Wait() {
 	f.Open = f.slots
 }
 
-func (f *Facts) add(r ledger.SlotRecord, heard Reported) {
+func (f *Facts) add(r ledger.SlotRecord, heard map[taskstate.TaskID]taskstate.Status) {
 	row := Row{
 		Slot: uint32(r.Slot), Attempt: uint32(max(r.Attempt, 1)), peer: f.place(r.Peer), State: taskstate.Pending, Retired: r.Retired,
 		Open: r.Final == nil,
@@ -90,7 +88,7 @@ func (f *Facts) add(r ledger.SlotRecord, heard Reported) {
 	st := r.Final
 	if r.Open {
 		row.State = taskstate.Assigned
-		if said, ok := heard(taskstate.Task(f.job, r.Slot, r.Attempt)); ok {
+		if said, ok := heard[taskstate.Task(f.job, r.Slot, r.Attempt)]; ok {
 			row.State, st = said.State, &said
 		}
 	}
