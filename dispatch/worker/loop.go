@@ -225,9 +225,14 @@ func (w *Loop) Close() error {
 	return nil
 }
 
+// lastWait is how long an end waits for Run when it was told to give up: nothing it does then takes
+// long, unless the runner does not return.
+const lastWait = 2 * time.Second
+
 // Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and –
 // while ctx lasts – acknowledged. When ctx ends first, Run returns all the same, with what it was
-// doing in its journal, and Stop says so. Run must have been called.
+// doing in its journal, and Stop says so; a runner that does not return is waited for lastWait. Run
+// must have been called.
 func (w *Loop) Stop(ctx context.Context) error { return w.finish(ctx, w.stop) }
 
 // Detach ends Run so that the next start of this peer goes on where it ended: nothing is taken on
@@ -242,7 +247,12 @@ func (w *Loop) finish(ctx context.Context, how chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		w.closeOnce(w.abort)
-		<-w.ended
+		last := time.NewTimer(lastWait)
+		defer last.Stop()
+		select {
+		case <-w.ended:
+		case <-last.C:
+		}
 		return fmt.Errorf("the worker did not end in time; what it was doing is in its journal: %w", ctx.Err())
 	}
 }

@@ -152,6 +152,7 @@ type handRunner struct {
 	starts []taskstate.TaskID
 
 	stopped []taskstate.TaskID
+	hang    chan struct{} // not nil: Stop does not return before it is closed
 }
 
 func (r *handRunner) Start(l taskstate.Launch) {
@@ -168,7 +169,11 @@ func (r *handRunner) Start(l taskstate.Launch) {
 func (r *handRunner) Stop(id taskstate.TaskID, why taskstate.Reason) {
 	r.mu.Lock()
 	r.stopped = append(r.stopped, id)
+	hang := r.hang
 	r.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
 	r.sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: why, Exit: taskstate.NoExit})
 }
 
@@ -492,6 +497,30 @@ func TestAStopInterruptsWhatRunsAndWaitsUntilThatIsKnown(t *testing.T) {
 			if s := robin.ends[wtask(jobWork, slot)]; s.Reason != taskstate.ReasonInterrupted {
 				t.Errorf("slot %d: %+v", slot, s)
 			}
+		}
+		r.ended <- nil
+	}, robin)
+}
+
+func TestAStopDoesNotWaitForARunnerThatDoesNotReturn(t *testing.T) {
+	robin := &scriptedCoordinator{name: "robin", grants: func(int) []session.Grant { return []session.Grant{grantOf(jobWork, 1, 1)} }}
+	workerBubble(t, func(r *shellRig) {
+		hung := make(chan struct{})
+		r.runner.mu.Lock()
+		r.runner.hang = hung
+		r.runner.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := r.w.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it stopped with %v", err)
+		}
+		if d := time.Since(begin); d != time.Second+lastWait {
+			t.Errorf("it stopped after %v", d)
+		}
+		close(hung)
+		if err := <-r.ended; err != nil {
+			t.Error(err)
 		}
 		r.ended <- nil
 	}, robin)

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 // votes.
 func (n *Node) handleFollow(peer string, c net.Conn) {
 	defer c.Close()
+	defer context.AfterFunc(n.life, func() { _ = c.Close() })() // who reads slowly does not hold up Close
 	_ = c.SetReadDeadline(time.Now().Add(followTimeout))
 	var h followHello
 	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {

@@ -190,7 +190,7 @@ func (b batch) answer(t *terms) {
 	var d decided
 	err := b.err
 	if b.future != nil {
-		err = b.future.Error()
+		err = b.seat.answer(b.future)
 		b.seat.asks.end()
 	}
 	if err != nil {

@@ -41,6 +41,7 @@ type seat struct {
 	config     longLock                      // one change of the configuration is worked out and made at a time
 	settings   sync.Mutex                    // one change of raft's settings at a time
 	asks       asks                          // what raft has not answered
+	gone       chan struct{}                 // closed when raft has stopped, or was given up
 	unsound    atomic.Pointer[store.Unsound] // why this seat must not vote any more
 }
 
@@ -124,7 +125,7 @@ func (s *seat) leader() (taskstate.PeerID, bool) {
 }
 
 // asks counts what raft was asked to write and has not answered. When raft stops, it forgets what
-// is in its queues, and never answers that (1.8.0): so nothing may be in them by then. The zero
+// is in its queues, and never answers that (1.8.0): so nothing should be in them by then. The zero
 // value is open.
 type asks struct {
 	mu     sync.Mutex
@@ -174,12 +175,31 @@ func (s *seat) ask(f func() raft.Future) error {
 		return raft.ErrNotLeader
 	}
 	defer s.asks.end()
-	return f().Error()
+	return s.answer(f())
+}
+
+// answer waits for what raft says of something it was asked. What it had not said when it stopped,
+// it never says.
+func (s *seat) answer(f raft.Future) error {
+	said := make(chan error, 1)
+	go func() { said <- f.Error() }()
+	select {
+	case err := <-said:
+		return err
+	case <-s.gone:
+	}
+	select {
+	case err := <-said:
+		return err
+	default:
+		return raft.ErrRaftShutdown
+	}
 }
 
 // shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must
 // not keep a peer from stopping.
 func (s *seat) shutdown() error {
+	defer close(s.gone)
 	s.asks.close()
 	done := make(chan error, 1)
 	go func() { done <- s.raft.Shutdown().Error() }()
@@ -203,7 +223,7 @@ func (s *seat) renewLog() {
 		return
 	}
 	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
+	s.snapshot()
 	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
 }
 
@@ -224,7 +244,24 @@ func (f *fsm) snapshotIfDue(s *seat) {
 		return
 	}
 	defer f.busy.Store(false)
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
+	s.snapshot()
+}
+
+// snapshot has raft make one. Raft logs what is wrong; the next look tries again. A raft whose
+// goroutine met a rotten entry answers nothing any more: who waits here gives its seat up.
+func (s *seat) snapshot() {
+	made := make(chan struct{})
+	go func() {
+		defer close(made)
+		_ = s.raft.Snapshot().Error()
+	}()
+	for s.unsound.Load() == nil {
+		select {
+		case <-made:
+			return
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // heardSince tells whether raft had word from a leader after t.

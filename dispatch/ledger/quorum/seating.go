@@ -40,7 +40,7 @@ var errStuck = errors.New("this peer's disk is stuck")
 // open starts raft from its folder. With first, the folder is new and first is the first entry
 // of a new ledger, whose only voter is this peer. The caller holds life.
 func (t *seating) open(generation uint64, first []byte) (err error) {
-	s := &seat{generation: generation, self: t.identity.server(), opened: time.Now(), config: make(longLock, 1)}
+	s := &seat{generation: generation, self: t.identity.server(), opened: time.Now(), config: make(longLock, 1), gone: make(chan struct{})}
 	s.self.Voting = true
 	s.fsm = &fsm{feed: t.feed, voters: t.authority.setVoters}
 	dir := t.folder.seatDir(generation)

@@ -60,6 +60,8 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 	return voterAnswer{}, nil // a question for marks, which come with every answer
 }
 
+var errStopping = errors.New("this peer is stopping")
+
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
 func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) {
 	self := n.identity.server()
@@ -72,10 +74,12 @@ func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) 
 	if g := n.place.generation(); g > ask.Generation {
 		return voterAnswer{}, fmt.Errorf("generation %d here, %d there", g, ask.Generation)
 	}
-	n.seating.life.Lock()
+	if n.seating.life.LockUntil(n.life) != nil { // Close holds it while it waits for this
+		return voterAnswer{}, errStopping
+	}
 	defer n.seating.life.Unlock()
 	if n.life.Err() != nil {
-		return voterAnswer{}, errors.New("this peer is stopping")
+		return voterAnswer{}, errStopping
 	}
 	if s := n.place.seat.Load(); s != nil && s.generation < ask.Generation {
 		n.authority.reportForeign(peer, ask.Generation) // the seat is set aside once the newer ledger is seen

@@ -73,7 +73,7 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		return // raft says in a moment that the term is over, or has
 	}
 	if t.place.unread.err() != nil { // known only now that all before is applied: it could not say what it decides
-		_ = s.raft.LeadershipTransfer().Error() // or the others do not hear it, and elect
+		_ = s.ask(s.raft.LeadershipTransfer) // or the others do not hear it, and elect
 		<-ctx.Done()
 		return
 	}

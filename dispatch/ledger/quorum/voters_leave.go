@@ -73,7 +73,9 @@ func (s *seat) transfer(ctx context.Context, successor Voter) error {
 		return err
 	}
 	id := successor.server()
-	return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
+	return s.ask(func() raft.Future {
+		return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id))
+	})
 }
 
 // verified tells whether a majority still takes this server for the leader. Raft answers that only
