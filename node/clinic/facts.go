@@ -16,10 +16,14 @@ import (
 
 // facts looks at everything at once.
 func (c *Clinic) facts(ctx context.Context) doctor.Facts {
-	f := doctor.Facts{Dir: c.cfg.Dir, Running: doctor.Is(true), Faults: faults(c.cfg.Dir)}
-	f.Folder, f.Limits = folder(c.cfg.Dir), limits()
+	f := doctor.Facts{Dir: c.cfg.Dir, Running: doctor.Is(true), Limits: limits()}
 	f.Elections = doctor.Is(c.cfg.Elected(time.Now().Add(-time.Hour)))
 	var probes sync.WaitGroup
+	probes.Go(func() {
+		read := within(patience, func() doctor.Known[[]api.Finding] { return doctor.Is(faults(c.cfg.Dir)) })
+		f.Faults, _ = read.Get() // that the disk does not answer is told by its own check
+	})
+	probes.Go(func() { f.Folder = within(patience, func() doctor.Known[doctor.Folder] { return folder(c.cfg.Dir) }) })
 	probes.Go(func() { f.Sync = c.disk.probe(slices.Contains(c.cfg.Seats(), c.cfg.Self)) })
 	probes.Go(func() { f.Room = within(patience, func() doctor.Known[doctor.Room] { return room(c.cfg.Room) }) })
 	probes.Go(func() {

@@ -85,11 +85,16 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 	defer unblock()
 	_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 	out := wire.NewWriter(c, maxRequest)
+	buf := make([]byte, MaxPiece)
+	reader.Go(func() { box.fill(c) }) // who passes too much on says so without reading what it is asked
 	if err := out.Send(*q); err != nil {
+		_ = c.Close()
+		_, _, said := box.next(buf)
+		if told, ok := errors.AsType[*Error](said); ok {
+			return false, told
+		}
 		return false, err
 	}
-	reader.Go(func() { box.fill(c) })
-	buf := make([]byte, MaxPiece)
 	for {
 		n, end, err := box.next(buf)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -299,6 +300,38 @@ func TestATaskWaitsAMinuteForAPeerThatCannotBeReached(t *testing.T) {
 		}
 		_ = pw.Close()
 		p.server.Close()
+	})
+}
+
+func TestWhoIsToldThatAPeerIsBusyAsksAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialled := 0
+		dial := func(context.Context) (net.Conn, error) {
+			dialled++
+			ask, answers := net.Pipe()
+			go func() {
+				defer answers.Close()
+				out := wire.NewWriter(answers, maxAnswer)
+				if dialled < 4 { // without reading what is asked
+					_ = send(answers, out, answer{Error: &Error{Code: CodeBusy, Message: "busy"}})
+					return
+				}
+				var q Request
+				if err := wire.NewReader(answers, maxRequest).Read(&q); err != nil {
+					t.Error(err)
+				}
+				_ = send(answers, out, answer{End: true})
+			}()
+			return ask, nil
+		}
+		begin := time.Now()
+		a := Asker{Dial: dial, Ready: func() {}, Put: func([]byte) error { return nil }}
+		if err := a.Copy(t.Context(), Request{}); err != nil || dialled != 4 {
+			t.Errorf("dialled %d times: %v", dialled, err)
+		}
+		if d := time.Since(begin); d > 4*retryMost {
+			t.Errorf("it took %v", d)
+		}
 	})
 }
 

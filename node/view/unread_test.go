@@ -71,9 +71,12 @@ func TestWhatWasHeardOfTasksIsNotAskedForWhileTheLedgerIsRead(t *testing.T) {
 			}
 			return err
 		},
-		"jobs":     func() error { _, err := s.Jobs(t.Context()); return err },
-		"tasks":    func() error { _, err := s.Tasks(t.Context(), "job"); return err },
-		"some":     func() error { _, err := s.Shapes.SomeTasks(t.Context(), "job", api.TaskQuery{States: []string{"running"}}); return err },
+		"jobs":  func() error { _, err := s.Jobs(t.Context()); return err },
+		"tasks": func() error { _, err := s.Tasks(t.Context(), "job"); return err },
+		"some": func() error {
+			_, err := s.Shapes.SomeTasks(t.Context(), "job", api.TaskQuery{States: []string{"running"}})
+			return err
+		},
 		"grid":     func() error { _, err := s.Shapes.Grid(t.Context(), "job", 4000); return err },
 		"timeline": func() error { _, err := s.Shapes.Timeline(t.Context(), "job", 100); return err },
 		"failures": func() error { _, err := s.Shapes.Failures(t.Context(), "job"); return err },

@@ -174,12 +174,9 @@ func (r *Executor) Close() error {
 			r.halt(t, taskstate.ReasonInterrupted)
 		}
 	}
-	if r.lasting {
-		r.die()
-	}
+	r.die() // who brings something for a task that is being prepared
 	r.all.Wait()
 	err := r.keeper.Close()
-	r.die()
 	r.feeds.Wait()
 	r.late.close()
 	r.vault.close()

@@ -67,9 +67,7 @@ func (r *Executor) startFed(t *task, s supervise.Spec) {
 
 // unfed ends a task that has not begun.
 func (r *Executor) unfed(t *task, home string, err error) {
-	t.mu.Lock()
-	stop := t.stop
-	t.mu.Unlock()
+	stop := t.stopped()
 	if stop == "" && r.life.Err() != nil {
 		return // it is as if it had never been here
 	}

@@ -35,22 +35,21 @@ func (r *Executor) starter() {
 
 // launch brings a task from the queue to the keeper, or to its end.
 func (r *Executor) launch(t *task) {
-	t.mu.Lock()
-	stopped := t.stop
-	t.mu.Unlock()
-	if stopped != "" {
+	if stopped := t.stopped(); stopped != "" {
 		r.finish(t, stoppedBefore(stopped))
 		return
 	}
 	s, err := r.prepare(t)
 	if err != nil {
-		var why *rejection
-		if !errors.As(err, &why) {
-			why = unprepared(err)
-		}
 		emptyOutput(s.Home)
 		r.drop(t)
-		r.finish(t, rejected(why))
+		stopped := t.stopped()
+		switch {
+		case stopped != "":
+			r.finish(t, stoppedBefore(stopped))
+		case r.life.Err() == nil: // otherwise it is as if it had never been here
+			r.finish(t, rejected(whyUnprepared(err)))
+		}
 		return
 	}
 	if s.Stdin {
@@ -69,6 +68,21 @@ func (r *Executor) begin(t *task, s supervise.Spec) {
 	if t.stop != "" && !t.ended {
 		r.keeper.Stop(s.Task, string(t.stop))
 	}
+}
+
+// stopped is why a task was asked to stop, "" if it was not.
+func (t *task) stopped() taskstate.Reason {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stop
+}
+
+// whyUnprepared is what prepare's error says of a task.
+func whyUnprepared(err error) *rejection {
+	if why, ok := errors.AsType[*rejection](err); ok {
+		return why
+	}
+	return unprepared(err)
 }
 
 // unprepared is why a task could not be prepared: if the disk takes nothing, that is no fault of

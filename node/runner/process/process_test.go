@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -303,6 +304,38 @@ func TestWithoutASupervisorCloseInterruptsWhatRunsAndReportsIt(t *testing.T) {
 	h.Start(launch(shell("true"), 9))
 	if _, _, live := h.Live(taskstate.Task(testJob, 9, 1)); live {
 		t.Error("something starts after Close")
+	}
+}
+
+// slowInputs does not bring anything before it is told that nobody wants it any more.
+type slowInputs struct{ asked chan struct{} }
+
+func (s slowInputs) Place(ctx context.Context, _ taskstate.Launch, _ string) error {
+	close(s.asked)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestWithoutASupervisorCloseDoesNotWaitForWhatATaskNeeds(t *testing.T) {
+	in := slowInputs{make(chan struct{})}
+	h := start(t, func(c *Config) { c.InProcess, c.Inputs = true, in })
+	job := shell("true")
+	job.Inputs = []taskstate.Input{{}}
+	l := launch(job, 1)
+	h.Start(l)
+	<-in.asked
+	closed := make(chan error, 1)
+	go func() { closed <- h.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Close waits for an input that does not come")
+	}
+	if end := h.end(l.Task); end.State != taskstate.Shutdown || end.Reason != taskstate.ReasonInterrupted {
+		t.Errorf("it ended as %v, %s: %s", end.State, end.Reason, end.Message)
 	}
 }
 
