@@ -141,6 +141,8 @@ class Batch:
             try:
                 with self.ex.peer.open("GET", job_path(self.id, "/follow?tasks=1"), timeout=None) as stream:
                     self._stream = stream
+                    if self._lost:  # said before there was a stream to close
+                        return
                     for line in stream:
                         wait = 0.1
                         for task in line.get("tasks") or ():

@@ -51,6 +51,9 @@ def check_folder(path):
         raise PeerError("refused", "another user may have made the folder %s: remove it, or set XDG_RUNTIME_DIR to a folder of your own" % folder)
 
 
+BEGINS = 60  # seconds that a stream without an end may take to begin
+
+
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("peer", timeout=timeout)
@@ -85,11 +88,15 @@ class Peer:
             yield from answer
 
     def open(self, method, path, body=None, timeout=30):
+        """An answer that has begun. A timeout of None is none for what comes after that."""
         data = None if body is None else json.dumps(body).encode()
-        c = _Connection(self.socket, timeout)
+        c = _Connection(self.socket, BEGINS if timeout is None else timeout)
         try:
             c.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+            sock = c.sock
             response = c.getresponse()
+            if timeout is None:
+                sock.settimeout(None)
             if response.status // 100 != 2:
                 raise error_in(response)
         except BaseException as e:

@@ -9,6 +9,7 @@ import functools
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import threading
 import time
 import tracemalloc
 import unittest
+import unittest.mock
 import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -37,6 +39,14 @@ def until(said):
 
 class Travelling(unittest.TestCase):
     """What needs no peer."""
+
+    def test_a_stream_that_does_not_begin_is_an_error_and_no_hang(self):
+        with tempfile.TemporaryDirectory() as data, socket.socket(socket.AF_UNIX) as mute:
+            peer = covey._peer.Peer(data)
+            mute.bind(peer.socket)
+            mute.listen()
+            with unittest.mock.patch.object(covey._peer, "BEGINS", 0.2), self.assertRaisesRegex(covey.PeerError, "does not answer in time"):
+                peer.open("GET", "/v1/jobs/x/follow", timeout=None)
 
     def test_what_cannot_travel_is_said_when_it_is_submitted(self):
         for call in (lambda: 1, threading.Lock()):
