@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // startStuck starts a task whose disk does not answer: it is being started, and its second file is
@@ -97,6 +98,34 @@ func TestATaskThatWasStoppedBeforeItsTurnIsNeverStarted(t *testing.T) {
 	if !e.Idle() {
 		t.Error("it is not over")
 	}
+}
+
+func TestWhatEndsWhileAnotherIsBeingStartedIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	e, h := engineIn(t, dir), newHeard()
+	e.Attach(h.sink)
+	s := specIn(t, dir, "a.1.1", "read line <go; exit 3")
+	if err := syscall.Mkfifo(filepath.Join(dir, "a/1.1/go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(s)
+	h.until("a.1.1", func(e Event) bool { return e.Kind == Started })
+	forks.Lock() // its program is on a disk that hangs
+	reapOrphans()
+	ended := make(chan Event, 1)
+	go func() { ended <- h.until("a.1.1", Event.Final) }()
+	if err := os.WriteFile(filepath.Join(dir, "a/1.1/go"), []byte("on\n"), 0o600); err != nil {
+		t.Error(err)
+	}
+	select {
+	case end := <-ended:
+		if end.Exit != 3 {
+			t.Errorf("%+v", end)
+		}
+	case <-time.After(time.Minute):
+		t.Error("its end is not seen")
+	}
+	forks.Unlock()
 }
 
 // Whatever a start fails of, nothing of it is left but its end, and that says why.

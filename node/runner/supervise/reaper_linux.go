@@ -94,10 +94,12 @@ func (r *reaper) close() {
 
 // forks are the processes that were started here and not reaped. The lock is held over a fork, so
 // that whoever holds it knows them all. It also has one fork at a time: what a child inherits is
-// this process's own until the child has it (tag_linux.go).
+// this process's own until the child has it (tag_linux.go). A program on a disk that hangs is
+// waited for with it held, so ends are taken note of without.
 var forks = struct {
 	sync.Mutex
-	ours map[int]bool
+	known sync.Mutex // guards ours, for a moment
+	ours  map[int]bool
 }{ours: map[int]bool{}}
 
 // adoptOrphans has what a task started become a child of this process when its parent ends, and
@@ -112,10 +114,15 @@ func adoptOrphans() {
 const mostOrphans = 4096
 
 // reapOrphans lets go of ended children that were not started here. It is for a supervisor: in a
-// process with other children they would be lost to those who wait for them.
+// process with other children they would be lost to those who wait for them. While one of ours is
+// being started none is let go of.
 func reapOrphans() {
-	forks.Lock()
+	if !forks.TryLock() {
+		return
+	}
 	defer forks.Unlock()
+	forks.known.Lock()
+	defer forks.known.Unlock()
 	for range mostOrphans {
 		pid := endedChild()
 		if pid <= 0 || forks.ours[pid] { // one of ours is reaped soon; orphans behind it, next time

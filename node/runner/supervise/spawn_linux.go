@@ -69,6 +69,8 @@ func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
 		c.closeFD() // one that could not be limited has left its own
 		return err
 	}
+	forks.known.Lock() // who reaps one whose number this was is done with it
+	defer forks.known.Unlock()
 	forks.ours[c.pid] = true
 	return nil
 }
@@ -105,10 +107,10 @@ func (c *child) reapAlone(werr error) ending {
 	defer c.mu.Unlock()
 	_ = syscall.Kill(-c.pid, sigKill)
 	var ws syscall.WaitStatus
-	forks.Lock()
+	forks.known.Lock()
 	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
 	delete(forks.ours, c.pid)
-	forks.Unlock()
+	forks.known.Unlock()
 	c.over = true
 	// With its leader reaped, only others are counted. Should the number belong to somebody new by
 	// now, it just is not alone.
