@@ -48,7 +48,8 @@ type Replica interface {
 	Assigned(taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing)
 }
 
-// Table is what was reported of tasks. It asks the Replica under a lock: nobody asks it within Read.
+// Table is what was reported of tasks. It asks the Replica under a lock: nobody asks it within
+// Read.
 type Table interface {
 	Get(taskstate.TaskID) (taskstate.Status, bool)
 	OfJob(taskstate.JobID) map[taskstate.TaskID]taskstate.Status
