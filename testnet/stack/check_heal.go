@@ -112,13 +112,15 @@ func (c *check) tellHow(k *known) {
 	}
 }
 
-// undisturbed tells whether no fault has touched anybody since.
+// undisturbed tells whether no fault has touched anybody since. Two processes of one peer have
+// numbered what they say alike: who heard the one takes the other's word for known, until a person
+// has decided and the one that stays tells the coordinator itself.
 func (c *check) undisturbed(k *known) bool {
 	for i, p := range c.w.peers {
 		p.mu.Lock()
 		hurt := p.pains > 0 || p.trouble > k.at || p.life != k.lives[i]
 		p.mu.Unlock()
-		if hurt {
+		if hurt || copied(k.lives[i]) {
 			return false
 		}
 	}
