@@ -235,6 +235,7 @@ func (n *Node) openNetwork() (err error) {
 		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: neighbour(n.roster.Admitted),
 		Relay: true, Sockets: n.cfg.Machine.Sockets, Slowable: n.cfg.Testnet, Log: n.log,
 		Version: n.cfg.Version, Start: n.begun.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
+		OnNotAdmitted: func(peer string) { n.keeper.NotAdmitted(peer) },
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)

@@ -84,11 +84,13 @@ type Config struct {
 	Start   starts.Start
 	// OnHello hears what admitted peers told with theirs. OnOld hears of peers of a version that
 	// does not understand this one. OnSecond hears that there is another connection to an admitted
-	// peer that has one already: the same process, its successor, or a copy of it. All may be
-	// called by anybody, must be quick and must not call the host back. Optional.
-	OnHello  func(peer string, start starts.Start)
-	OnOld    func(peer string)
-	OnSecond func(peer string)
+	// peer that has one already: the same process, its successor, or a copy of it. OnNotAdmitted
+	// hears, each time, of a peer that said that this one is not admitted there. All may be called
+	// by anybody, must be quick and must not call the host back. Optional.
+	OnHello       func(peer string, start starts.Start)
+	OnOld         func(peer string)
+	OnSecond      func(peer string)
+	OnNotAdmitted func(peer string)
 
 	Log *slog.Logger
 }
@@ -105,6 +107,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RelayCheck <= 0 {
 		c.RelayCheck = 5 * time.Minute
+	}
+	if c.OnNotAdmitted == nil {
+		c.OnNotAdmitted = func(string) {}
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil

@@ -56,7 +56,9 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, h.older(p, err))
 	}
-	return h.silence.watch(newConn(s, false)), nil
+	c := newConn(s, false)
+	c.barred = func() { h.cfg.OnNotAdmitted(peerID) }
+	return h.silence.watch(c), nil
 }
 
 // open is NewStream without libp2p's memory of failures, and with another try if the connection it

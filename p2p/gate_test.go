@@ -14,9 +14,9 @@ import (
 
 func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {
 	for _, quic := range []bool{false, true} {
-		a := start(t, everybody())
+		var reached, told atomic.Int32
+		a := start(t, everybody(), func(c *p2p.Config) { c.OnNotAdmitted = func(string) { told.Add(1) } })
 		b := start(t, only(), func(c *p2p.Config) { c.Strangers = []string{"/join/1"} })
-		var reached atomic.Int32
 		b.Handle("/secret/1", func(_ string, c net.Conn) { reached.Add(1); c.Close() })
 		b.Handle("/join/1", func(_ string, c net.Conn) {
 			defer c.Close()
@@ -49,6 +49,9 @@ func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {
 		c.Close()
 		if reached.Load() != 0 {
 			t.Fatal("a stranger reached a handler")
+		}
+		if n := told.Load(); n != 4 {
+			t.Errorf("quic=%v: told %d times that it is not admitted, want 4", quic, n)
 		}
 	}
 }

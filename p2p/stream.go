@@ -41,6 +41,8 @@ type conn struct {
 	done chan struct{}
 	// silent is called when a Read has waited for silentFor in vain; nil: not.
 	silent func()
+	// barred is called when the other side's gate refused the stream; nil: not.
+	barred func()
 
 	readBy, writeBy deadline
 
@@ -95,6 +97,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	err = c.explain(err, &c.readBy)
 	if c.silent != nil && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(begin) >= silentFor {
 		c.silent()
+	}
+	if c.barred != nil && errors.Is(err, ErrNotAdmitted) {
+		c.barred()
 	}
 	return n, err
 }

@@ -11,7 +11,9 @@ package roster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
@@ -36,12 +38,13 @@ type Config struct {
 type Keeper struct {
 	cfg   Config
 	moved wake.Signal // the gate must look again
+	shows *shows
 
 	unkept bool // the last try to write failed, and was told; Run's alone
 }
 
 // New makes a Keeper.
-func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: wake.New()} }
+func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: wake.New(), shows: newShows()} }
 
 // Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles
 // what differs from the ledger, until ctx ends.
@@ -49,6 +52,8 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 	again := time.NewTimer(settleFirst)
 	defer again.Stop()
 	defer k.flush()
+	var showing sync.WaitGroup
+	defer showing.Wait()
 	settle := Settling{}
 	var late <-chan time.Time // when what moved is looked at and kept
 	for {
@@ -68,6 +73,10 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 			settle.Look(k, again)
 		case <-again.C:
 			settle.Look(k, again)
+		case <-k.shows.heard.News():
+			for _, peer := range k.shows.due(time.Now()) {
+				showing.Go(func() { k.Show(ctx, peer) })
+			}
 		}
 	}
 }
@@ -132,12 +141,19 @@ func (k *Keeper) MayVote(peer taskstate.PeerID) bool {
 	return ok && e.Has(admission.Voter)
 }
 
+// NotAdmitted says that a peer does not admit this one. It never blocks. Run shows it the entry
+// then.
+func (k *Keeper) NotAdmitted(peer taskstate.PeerID) { k.shows.heard.Put(peer) }
+
 // Show presents this peer's roster entry to one that refused it, and tells whether it admits us
 // now. If this peer was removed, the roster has the proof afterwards.
 func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
 	err := admission.Show(ctx, k.cfg.Net, peer, k.cfg.Roster)
 	if err != nil {
 		k.cfg.Log.Debug("not admitted", "by", peer, "err", err)
+	}
+	if _, no := errors.AsType[*admission.Refusal](err); no {
+		k.shows.refused(peer, time.Now())
 	}
 	k.Moved()
 	return err == nil

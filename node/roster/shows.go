@@ -1,0 +1,51 @@
+package roster
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/coveyproject/covey/internal/mailbox"
+	"github.com/coveyproject/covey/taskstate"
+)
+
+// A peer that was killed right after another was admitted may come back without having heard of it,
+// or without having written that down, and is then shown what proves it: each time that it turns
+// away a stream, as it may be starting and answer nothing yet. That is bounded.
+const (
+	showAfter    = time.Second      // from one time to the next, to the same peer
+	refusedAfter = 30 * time.Second // when it has looked at the entry and refused it
+)
+
+// shows is whom this peer's entry is to be shown to. Streams that are turned away fill heard.
+type shows struct {
+	heard *mailbox.Box[taskstate.PeerID]
+
+	mu        sync.Mutex
+	notBefore map[taskstate.PeerID]time.Time
+}
+
+func newShows() *shows {
+	return &shows{heard: mailbox.New[taskstate.PeerID](), notBefore: map[taskstate.PeerID]time.Time{}}
+}
+
+// due is whom to show it to now.
+func (s *shows) due(now time.Time) (peers []taskstate.PeerID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.notBefore, func(_ taskstate.PeerID, t time.Time) bool { return !now.Before(t) })
+	for _, p := range s.heard.Take() {
+		if _, wait := s.notBefore[p]; !wait {
+			peers = append(peers, p)
+			s.notBefore[p] = now.Add(showAfter)
+		}
+	}
+	return peers
+}
+
+// refused notes that a peer has looked at the entry and does not believe it.
+func (s *shows) refused(peer taskstate.PeerID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notBefore[peer] = now.Add(refusedAfter)
+}
