@@ -18,6 +18,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/membership/digest"
@@ -230,12 +231,13 @@ func (n *Node) openNetwork() (err error) {
 		n.own.Moved(begun.moved)
 	}
 	n.copies = copies.New(n.copiesConfig(key))
+	barred := mailbox.New[taskstate.PeerID]()
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.OldJoinProtocol, admission.RosterProtocol},
 		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: neighbour(n.roster.Admitted),
 		Relay: true, Sockets: n.cfg.Machine.Sockets, Slowable: n.cfg.Testnet, Log: n.log,
 		Version: n.cfg.Version, Start: n.begun.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
-		OnNotAdmitted: func(peer string) { n.keeper.NotAdmitted(peer) },
+		OnNotAdmitted: barred.Put,
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -251,7 +253,7 @@ func (n *Node) openNetwork() (err error) {
 	} else if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log})
+	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log, NotAdmitted: barred})
 	n.roster.Believe(n.seats, n.keeper.Level, n.keeper.Past)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/internal/wake"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -32,6 +33,10 @@ type Config struct {
 	Net    admission.Net           // shows this peer's entry to others
 	Note   func(peer, what string) // hears what no honest peer sends
 	Log    *slog.Logger
+
+	// NotAdmitted gets the peers that turned this one away, each time; nil: nobody says. Run shows
+	// them its entry.
+	NotAdmitted *mailbox.Box[taskstate.PeerID]
 }
 
 // Keeper keeps one peer's roster.
@@ -44,7 +49,9 @@ type Keeper struct {
 }
 
 // New makes a Keeper.
-func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: wake.New(), shows: newShows()} }
+func New(cfg Config) *Keeper {
+	return &Keeper{cfg: cfg, moved: wake.New(), shows: newShows(cfg.NotAdmitted)}
+}
 
 // Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles
 // what differs from the ledger, until ctx ends.
@@ -140,10 +147,6 @@ func (k *Keeper) MayVote(peer taskstate.PeerID) bool {
 	e, ok := k.cfg.Roster.Get(peer)
 	return ok && e.Has(admission.Voter)
 }
-
-// NotAdmitted says that a peer does not admit this one. It never blocks. Run shows it the entry
-// then.
-func (k *Keeper) NotAdmitted(peer taskstate.PeerID) { k.shows.heard.Put(peer) }
 
 // Show presents this peer's roster entry to one that refused it, and tells whether it admits us
 // now. If this peer was removed, the roster has the proof afterwards.

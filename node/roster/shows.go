@@ -17,7 +17,7 @@ const (
 	refusedAfter = 30 * time.Second // when it has looked at the entry and refused it
 )
 
-// shows is whom this peer's entry is to be shown to. Streams that are turned away fill heard.
+// shows is whom this peer's entry is to be shown to. Who is turned away fills heard.
 type shows struct {
 	heard *mailbox.Box[taskstate.PeerID]
 
@@ -25,8 +25,11 @@ type shows struct {
 	notBefore map[taskstate.PeerID]time.Time
 }
 
-func newShows() *shows {
-	return &shows{heard: mailbox.New[taskstate.PeerID](), notBefore: map[taskstate.PeerID]time.Time{}}
+func newShows(heard *mailbox.Box[taskstate.PeerID]) *shows {
+	if heard == nil {
+		heard = mailbox.New[taskstate.PeerID]()
+	}
+	return &shows{heard: heard, notBefore: map[taskstate.PeerID]time.Time{}}
 }
 
 // due is whom to show it to now.

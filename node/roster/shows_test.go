@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
+	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/node/roster"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/memnet"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // starting is a network whose peers answer nothing for a while.
@@ -74,13 +76,14 @@ func TestAPeerThatTurnsThisOneAwayWhileItStartsIsShownTheEntryAgain(t *testing.T
 			stop := admission.Serve(net.Host("v2"), nil, v2, admission.Config{})
 			defer stop()
 			dials := new(atomic.Int64)
-			k := roster.New(roster.Config{Self: "v3", Roster: v3, Ledger: func() *quorum.Node { return nil }, Log: slog.New(slog.DiscardHandler), Net: starting{net.Host("v3"), dials, time.Now().Add(2500 * time.Millisecond)}})
+			barred := mailbox.New[taskstate.PeerID]()
+			k := roster.New(roster.Config{NotAdmitted: barred, Self: "v3", Roster: v3, Ledger: func() *quorum.Node { return nil }, Log: slog.New(slog.DiscardHandler), Net: starting{net.Host("v3"), dials, time.Now().Add(2500 * time.Millisecond)}})
 			ctx, cancel := context.WithCancel(t.Context())
 			ran := make(chan error)
 			go func() { ran <- k.Run(ctx, func() {}) }()
 			for range 100 { // what this peer asks it, ten times a second
 				if !v2.Admitted("v3") {
-					k.NotAdmitted("v2")
+					barred.Put("v2")
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
