@@ -19,13 +19,14 @@ log = logging.getLogger("covey")
 MOST_SCRIPT = 60 << 10  # bytes that travel in the job itself; more is put as a file
 MOST_LABELS = 600 << 10
 ENDED = ("failed", "rejected", "orphaned", "shutdown")
+THREAD = "covey"  # what ours are called
 CHECK = 5  # seconds between two looks whether the peer here still answers
 
 
 def spawn(f, *args):
     """Starts a thread. False: Python is ending and starts none any more, so that the caller is to do it."""
     try:
-        threading.Thread(target=f, args=args, name="covey").start()
+        threading.Thread(target=f, args=args, name=THREAD).start()
         return True
     except RuntimeError:
         return False

@@ -281,6 +281,20 @@ class Running(unittest.TestCase):
         out, err, code = self.program("    covey.Executor(data=sys.argv[1], python=sys.executable).submit(f, 4).add_done_callback(lambda f: print(f.result()))\n")
         self.assertEqual(("top __main__\n8\n", "", 0), (out, err, code))
 
+    def test_a_callback_that_waits_for_its_own_call_is_told_so(self):
+        said = []
+
+        def callback(_):
+            try:
+                ex.shutdown()
+            except RuntimeError as e:
+                said.append(str(e))
+
+        ex = executor()
+        ex.submit(abs, -1).add_done_callback(callback)
+        ex.shutdown()
+        self.assertIn("wait=False", said[0])
+
     def test_a_peer_that_is_stopped_gives_an_error_and_no_hang(self):
         pid = covey._peer.Peer(PEERS[-1]).ask("GET", "/v1/status")["pid"]
         with executor(data=PEERS[-1]) as ex:
