@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type known struct {
 type reach struct {
 	attempt int
 	state   taskstate.State
+	peer    taskstate.PeerID
 }
 
 // before tells whether o is news to who knows r. A late success of an attempt that was given up
@@ -50,7 +52,7 @@ func (r reach) before(o reach) bool {
 // news: so it does in a job that a peer holds, under the id of another, and that is refused later.
 func add(to map[string]reach, tasks []api.Task) {
 	for _, t := range tasks {
-		r := reach{attempt: t.Attempt}
+		r := reach{attempt: t.Attempt, peer: t.Peer}
 		_ = r.state.UnmarshalText([]byte(t.State)) // what is no state of a task was no news of one
 		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) && (r.attempt > 1 || r.state > taskstate.Pending) {
 			to[k] = r
@@ -73,6 +75,7 @@ func (c *check) await(k *known) {
 		if !c.undisturbed(k) {
 			return
 		}
+		k.forgetTwins()
 		why := ""
 		for _, l := range k.lives {
 			if why = c.behind(l, k); why != "" {
@@ -89,6 +92,17 @@ func (c *check) await(k *known) {
 			c.await(k)
 		}
 	})
+}
+
+// forgetTwins forgets what was known of tasks of a peer that knows of another process with its
+// identity. The two have numbered what they say alike: who heard the one takes the other's word for
+// known, until a person has decided and the one that stays tells the coordinator itself.
+func (k *known) forgetTwins() {
+	for _, l := range k.lives {
+		if st, err := l.node.Backend().Status(context.Background()); err == nil && copied(l) {
+			maps.DeleteFunc(k.tasks, func(_ string, r reach) bool { return r.peer == st.ID })
+		}
+	}
 }
 
 // tellHow writes into the story what each peer has of the slots that somebody is behind with, and
@@ -112,15 +126,13 @@ func (c *check) tellHow(k *known) {
 	}
 }
 
-// undisturbed tells whether no fault has touched anybody since. Two processes of one peer have
-// numbered what they say alike: who heard the one takes the other's word for known, until a person
-// has decided and the one that stays tells the coordinator itself.
+// undisturbed tells whether no fault has touched anybody since.
 func (c *check) undisturbed(k *known) bool {
 	for i, p := range c.w.peers {
 		p.mu.Lock()
 		hurt := p.pains > 0 || p.trouble > k.at || p.life != k.lives[i]
 		p.mu.Unlock()
-		if hurt || copied(k.lives[i]) {
+		if hurt {
 			return false
 		}
 	}

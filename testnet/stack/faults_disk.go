@@ -247,7 +247,7 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 			t := x.launch.Task
 			have := map[string]reach{}
 			add(have, tasksAt(l, string(t.Job)))
-			if !(reach{t.Attempt, taskstate.Preparing}).known(have[fmt.Sprintf("%s.%d", t.Job, t.Slot)]) {
+			if !(reach{attempt: t.Attempt, state: taskstate.Preparing}).known(have[fmt.Sprintf("%s.%d", t.Job, t.Slot)]) {
 				return false
 			}
 		}
