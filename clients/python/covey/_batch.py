@@ -19,14 +19,17 @@ log = logging.getLogger("covey")
 MOST_SCRIPT = 60 << 10  # bytes that travel in the job itself; more is put as a file
 MOST_LABELS = 600 << 10
 ENDED = ("failed", "rejected", "orphaned", "shutdown")
-THREAD = "covey"  # what ours are called
 CHECK = 5  # seconds between two looks whether the peer here still answers
+
+
+class Ours(threading.Thread):
+    """A thread of this package's."""
 
 
 def spawn(f, *args):
     """Starts a thread. False: Python is ending and starts none any more, so that the caller is to do it."""
     try:
-        threading.Thread(target=f, args=args, name=THREAD).start()
+        Ours(target=f, args=args, name="covey").start()
         return True
     except RuntimeError:
         return False
@@ -140,7 +143,7 @@ class Batch:
         wait = 0.1
         while not self._lost:
             try:
-                with self.ex.peer.open("GET", job_path(self.id, "/follow?tasks=1"), timeout=None) as stream:
+                with self.ex.peer.open("GET", job_path(self.id, "/follow?tasks=1"), timeout=self._patient(), endless=True) as stream:
                     self._stream = stream
                     if self._lost:  # said before there was a stream to close
                         return
@@ -158,6 +161,10 @@ class Batch:
                 self._change.wait_for(lambda: self._lost, wait)
             wait = min(2 * wait, 2)
 
+    def _patient(self):
+        """How many seconds the peer here may take to answer: it is asked again before patience ends."""
+        return max(2, self.ex.patience / 3)
+
     def _watch_peer(self):
         """Ends the batch when the peer here has not answered for too long: a stream says nothing by itself."""
         heard = time.monotonic()
@@ -166,7 +173,7 @@ class Batch:
                 if self._change.wait_for(lambda: self._done, min(CHECK, self.ex.patience / 3)):
                     return
             try:
-                self.ex.peer.ask("GET", "/v1/status", timeout=max(2, self.ex.patience / 3))
+                self.ex.peer.ask("GET", "/v1/status", timeout=self._patient())
                 heard = time.monotonic()
             except PeerError as e:
                 if time.monotonic() - heard < self.ex.patience:

@@ -9,7 +9,7 @@ import threading
 import time
 
 from . import _bundle
-from ._batch import THREAD, Batch, Helpers, spawn
+from ._batch import Batch, Helpers, Ours, spawn
 from ._errors import Error
 from ._peer import Peer
 
@@ -160,7 +160,7 @@ class Executor(concurrent.futures.Executor):
 
     def shutdown(self, wait=True, *, cancel_futures=False):
         """Takes no more calls; waits for those there are, or cancels them."""
-        if wait and threading.current_thread().name == THREAD:
+        if wait and isinstance(threading.current_thread(), Ours):
             raise RuntimeError("a callback of a call cannot wait for that call: shutdown(wait=False), or call it elsewhere")
         with self._change:
             self._shut = True

@@ -51,9 +51,6 @@ def check_folder(path):
         raise PeerError("refused", "another user may have made the folder %s: remove it, or set XDG_RUNTIME_DIR to a folder of your own" % folder)
 
 
-BEGINS = 60  # seconds that a stream without an end may take to begin
-
-
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path, timeout):
         super().__init__("peer", timeout=timeout)
@@ -62,7 +59,7 @@ class _Connection(http.client.HTTPConnection):
     def connect(self):
         check_folder(self._path)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(5 if self.timeout is None else min(5, self.timeout))
+        self.sock.settimeout(min(5, self.timeout))
         self.sock.connect(self._path)
         self.sock.settimeout(self.timeout)
 
@@ -87,15 +84,15 @@ class Peer:
         with self.open("GET", path, timeout=timeout) as answer:
             yield from answer
 
-    def open(self, method, path, body=None, timeout=30):
-        """An answer that has begun. A timeout of None is none for what comes after that."""
+    def open(self, method, path, body=None, timeout=30, endless=False):
+        """An answer that has begun in time. What comes after that may take as long as it likes if it is endless."""
         data = None if body is None else json.dumps(body).encode()
-        c = _Connection(self.socket, BEGINS if timeout is None else timeout)
+        c = _Connection(self.socket, timeout)
         try:
             c.request(method, path, data, {"Content-Type": "application/json"} if data else {})
             sock = c.sock
             response = c.getresponse()
-            if timeout is None:
+            if endless:
                 sock.settimeout(None)
             if response.status // 100 != 2:
                 raise error_in(response)
