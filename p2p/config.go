@@ -85,8 +85,9 @@ type Config struct {
 	// OnHello hears what admitted peers told with theirs. OnOld hears of peers of a version that
 	// does not understand this one. OnSecond hears that there is another connection to an admitted
 	// peer that has one already: the same process, its successor, or a copy of it. OnNotAdmitted
-	// hears, each time, of a peer that said that this one is not admitted there. All may be called
-	// by anybody, must be quick and must not call the host back. Optional.
+	// hears of a peer each time that its gate turns away a stream of this one; Connect says so
+	// itself. All may be called by anybody, must be quick and must not call the host back.
+	// Optional.
 	OnHello       func(peer string, start starts.Start)
 	OnOld         func(peer string)
 	OnSecond      func(peer string)

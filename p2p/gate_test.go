@@ -50,8 +50,8 @@ func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {
 		if reached.Load() != 0 {
 			t.Fatal("a stranger reached a handler")
 		}
-		if n := told.Load(); n != 4 {
-			t.Errorf("quic=%v: told %d times that it is not admitted, want 4", quic, n)
+		if n := told.Load(); n != 3 {
+			t.Errorf("quic=%v: told of %d streams that were turned away, want 3", quic, n)
 		}
 	}
 }

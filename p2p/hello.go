@@ -63,7 +63,6 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	}
 	h.greeted(p, member, g)
 	if !g.Admitted {
-		h.cfg.OnNotAdmitted(p.String())
 		return ErrNotAdmitted
 	}
 	return nil

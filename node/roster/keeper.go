@@ -11,7 +11,6 @@ package roster
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -155,9 +154,7 @@ func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
 	if err != nil {
 		k.cfg.Log.Debug("not admitted", "by", peer, "err", err)
 	}
-	if _, no := errors.AsType[*admission.Refusal](err); no {
-		k.shows.refused(peer, time.Now())
-	}
+	k.shows.shown(peer, time.Now(), err)
 	k.Moved()
 	return err == nil
 }

@@ -1,11 +1,13 @@
 package roster
 
 import (
+	"errors"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/coveyproject/covey/internal/mailbox"
+	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -40,15 +42,19 @@ func (s *shows) due(now time.Time) (peers []taskstate.PeerID) {
 	for _, p := range s.heard.Take() {
 		if _, wait := s.notBefore[p]; !wait {
 			peers = append(peers, p)
-			s.notBefore[p] = now.Add(showAfter)
+			s.notBefore[p] = now.Add(admission.DefaultTimeout) // or until it has been shown
 		}
 	}
 	return peers
 }
 
-// refused notes that a peer has looked at the entry and does not believe it.
-func (s *shows) refused(peer taskstate.PeerID, now time.Time) {
+// shown notes that the entry was shown to a peer, or that this was tried.
+func (s *shows) shown(peer taskstate.PeerID, now time.Time, err error) {
+	wait := showAfter
+	if _, no := errors.AsType[*admission.Refusal](err); no {
+		wait = refusedAfter
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.notBefore[peer] = now.Add(refusedAfter)
+	s.notBefore[peer] = now.Add(wait)
 }
