@@ -89,7 +89,7 @@ const (
 	Fasten          // pin for good what is pinned for now
 	Drop            // remove its pin
 	Ask             // Peer to keep it
-	Tell            // the ledger that it is kept here, and no more by those in Lost
+	Tell            // the ledger that it is kept here, and not any more by those in Lost
 	Release         // it: tell the ledger that it is not kept here any more, and remove its pin
 	Lose            // it: tell the ledger that it is not here any more
 	kinds
@@ -439,7 +439,7 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 		return do, at
 	case slices.Contains(t.keepers(), c.self) && c.tight && c.spare(t):
 		return Do{Kind: Release}, t.tell
-	case slices.Contains(t.keepers(), c.self):
+	case slices.Contains(t.keepers(), c.self) && !c.outlives(t, now):
 		t.tell = time.Time{}
 		return c.repair(t, now)
 	}
@@ -483,6 +483,18 @@ func (c *Core) spare(t *thing) bool {
 		}
 	}
 	return home && n >= t.copies()
+}
+
+// outlives tells whether it falls to this peer to tell that a keeper has left for good, so that its
+// copy is not shown any more where no other is made: there are enough without it, or nobody can
+// make one.
+func (c *Core) outlives(t *thing, now time.Time) bool {
+	gone := func(id taskstate.PeerID) bool { _, member := c.peers[id]; return !member && id != c.self }
+	if !slices.ContainsFunc(t.keepers(), gone) {
+		return false
+	}
+	_, first, _ := c.count(t, now)
+	return first
 }
 
 // lost are the keepers whose copies do not count any more.

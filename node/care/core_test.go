@@ -380,6 +380,36 @@ func TestAHolderWhoIsNotTheFirstWaitsForTheFirstForAWhileOnly(t *testing.T) {
 	}
 }
 
+func TestTheFirstOfThoseWhoKeepSomethingTellsOnceThatAnotherHasLeft(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	here, id := Peer{Here: true, Since: now}, taskstate.Task("j", 1, 1)
+	keeps := func(who ...taskstate.PeerID) []Thing {
+		return []Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 1, Keep: 1, Keepers: who}}}
+	}
+	for self, tells := range map[taskstate.PeerID]bool{"p1": true, "p2": false} {
+		c := NewCore(self, now)
+		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+		dos := c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "away": {Since: now}, "left": here}, now)
+		dos = append(dos, c.Keep(keeps("left", "p1", "away", "p2"), now)...)
+		if len(dos) > 0 {
+			t.Errorf("%s, while it is a member: %+v", self, dos)
+		}
+		dos = append(c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "away": {Since: now}}, now), c.Tick(now.Add(tellEvery))...)
+		if tells != (len(dos) == 1) || tells && (dos[0].Kind != Tell || !slices.Equal(dos[0].Lost, []taskstate.PeerID{"left"})) {
+			t.Errorf("%s, after it has left: %+v", self, dos)
+		}
+		if !tells {
+			continue
+		}
+		if again := append(c.Done(dos[0], OK, now.Add(tellEvery)), c.Tick(now.Add(2*tellEvery))...); len(again) > 0 {
+			t.Errorf("%s, before the ledger has said so here: %+v", self, again)
+		}
+		if again := append(c.Keep(keeps("p1", "away", "p2"), now.Add(2*tellEvery)), c.Tick(now.Add(time.Hour))...); len(again) > 0 {
+			t.Errorf("%s, after the ledger has said so: %+v", self, again)
+		}
+	}
+}
+
 func TestAPeerThatSaysItKeepsSomethingIsBelievedUntilTheLedgerShouldKnow(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := NewCore("p1", now)

@@ -13,7 +13,8 @@
 //     brought if it is not here whole, and pinned as long as the ledger has the job. So a submitter
 //     that was away gets what its jobs left, unasked, and a copy that is damaged is made good.
 //   - Where copies are missing – a keeper has been away for LostAfter, or has left, or there was
-//     nobody when the task ended – the first living keeper has another peer keep one.
+//     nobody when the task ended – the first living keeper has another peer keep one. It tells the
+//     ledger of a keeper that has left, too, so that no copy is shown that is gone.
 //   - What is said to be kept here and cannot be brought back – its disk went, and there is no
 //     room, or nobody has it for a minute – is told to the ledger as lost, so that others make another copy.
 //   - What the jobs submitted here need stays pinned as long as the ledger has them.
