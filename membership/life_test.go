@@ -176,6 +176,25 @@ func TestAGoodbyeIsDeadAtOnceAndNotForever(t *testing.T) {
 	})
 }
 
+// Gossip passes nothing on to the dead: a goodbye that begins while one is suspect, and the last to
+// be heard, finds nobody.
+func TestAGoodbyeThatNobodyCanHearDelaysAnEndLittle(t *testing.T) {
+	for gone := time.Duration(0); gone < 5*time.Second; gone += 250 * time.Millisecond {
+		bubble(t, 3, func(t *testing.T, f *cluster) {
+			f.kill("p1")
+			f.kill("p2")
+			time.Sleep(gone)
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			err := f.peers["p0"].Leave(ctx)
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%s after the others are gone it took %s: %v", gone, took, err)
+			}
+		})
+	}
+}
+
 func TestALongPartitionHealsByItself(t *testing.T) {
 	for _, cut := range []time.Duration{20 * time.Second, 2 * time.Minute, time.Hour} {
 		t.Run(cut.String(), func(t *testing.T) {

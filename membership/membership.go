@@ -162,8 +162,13 @@ func (m *Membership) currentView() *View {
 // back; a call may still be under way then.
 func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch.add(f) }
 
+// goodbyeLimit bounds how long gossip may take to pass a goodbye on, and how long the goodbyes this
+// peer says itself may: about as long as it takes the others to notice that it is gone.
+const goodbyeLimit = 2 * time.Second
+
 // Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It
-// returns when the news is out, or with an error when ctx ends first. Afterwards end Run.
+// returns when the news is out, or with an error when ctx or its time ends first: who is held alive
+// and is gone takes no goodbye. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
 	select {
 	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown
@@ -178,13 +183,15 @@ func (m *Membership) Leave(ctx context.Context) error {
 	if list == nil || stopped {
 		return nil
 	}
-	wait := 2 * time.Second
+	wait := goodbyeLimit
 	if end, ok := ctx.Deadline(); ok {
-		wait = max(time.Until(end), time.Millisecond)
+		wait = min(wait, max(time.Until(end), time.Millisecond))
 	}
 	err := list.Leave(wait)
 	m.sayGoodbye(list, t)
-	t.flush(ctx)
+	own, cancel := context.WithTimeout(ctx, goodbyeLimit)
+	defer cancel()
+	t.flush(own)
 	if err != nil {
 		return fmt.Errorf("no peer took the goodbye; the others will notice that this peer is gone in a few seconds: %w", err)
 	}
