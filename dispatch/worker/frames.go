@@ -56,9 +56,10 @@ type tidyList struct {
 	signed []uint64
 	live   map[taskstate.TaskID]*taskstate.Status // to note, nil: to remove
 	tombs  []uint64
+	bodies int // of jobs, at most, that only frames needed that are wholly done
 }
 
-func (l *tidyList) size() int { return len(l.frames) + len(l.signed) + len(l.live) }
+func (l *tidyList) size() int { return len(l.frames) + len(l.signed) + len(l.live) + l.bodies }
 
 // note has the journal remember the newest status of a task that goes on, or forget it (nil).
 func (l *tidyList) note(id taskstate.TaskID, s *taskstate.Status) {
@@ -71,7 +72,9 @@ func (l *tidyList) note(id taskstate.TaskID, s *taskstate.Status) {
 // done has the journal note that a task of a frame is acknowledged.
 func (l *tidyList) done(h *heldTask) {
 	f := h.frame
-	f.left--
+	if f.left--; f.left == 0 {
+		l.bodies += len(f.jobs)
+	}
 	f.done = append(f.done, h.pos)
 	if l.frames == nil {
 		l.frames = map[uint64]*heldFrame{}

@@ -37,7 +37,7 @@ func faultKinds() []fault {
 		{"bad disk", 4, (*world).badDisk},
 		{"full disk", 4, (*world).fullDisk},
 		{"freeze", 6, (*world).freeze},
-		{"idle", 2, (*world).idle},
+		{"idle", 6, (*world).idle},
 		{"clock", 4, (*world).stepClock},
 		{"forge", 4, (*world).forge},
 		{"mislead", 3, (*world).mislead},
@@ -279,7 +279,7 @@ func (w *world) freeze() {
 func (w *world) idle() {
 	p := w.anyone()
 	heal, d := w.hurt(p), w.spell()
-	if w.chance(0.3) {
+	if w.chance(0.5) { // most spells are shorter than what it may keep
 		d = w.cfg.Length
 	}
 	p.idles++
