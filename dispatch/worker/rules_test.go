@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -343,6 +344,33 @@ func TestWhatIsAcknowledgedLeavesMemoryAndJournal(t *testing.T) {
 	b.settle()
 	if b.kv.Records() != 0 || len(b.kv[journal.BucketTombs]) != 0 || len(b.core.held.of) != 0 || len(b.core.frames.of) != 0 {
 		t.Fatalf("left: %d records, %d tasks, %d frames: %v", b.kv.Records(), len(b.core.held.of), len(b.core.frames.of), b.kv)
+	}
+}
+
+// A schedule leaves many jobs of one task. Nothing more may come to be written for a long time.
+func TestTheJobsOfALargeSetThatIsOverLeaveTheJournalAtOnce(t *testing.T) {
+	b := newBox(t)
+	var grants []session.Grant
+	var tasks []taskstate.TaskID
+	for i := range 2 * lazyTidy {
+		grants = append(grants, grantOf(taskstate.JobID(fmt.Sprintf("job%07d", i)), 1, 1))
+		tasks = append(tasks, wtask(grants[i].Job, 1))
+	}
+	b.session(1, grants...)
+	for len(tasks) > 0 {
+		tasks = slices.DeleteFunc(tasks, func(id taskstate.TaskID) bool {
+			if _, ok := b.running[id]; !ok {
+				return false
+			}
+			b.finish(id, taskstate.Complete, "")
+			return true
+		})
+		b.settle()
+		b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
+		b.settle()
+	}
+	if n := b.kv.Records(); n > lazyTidy {
+		t.Errorf("%d records are left of %d jobs that are over", n, 2*lazyTidy)
 	}
 }
 
