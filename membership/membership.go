@@ -167,8 +167,8 @@ func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch
 const goodbyeLimit = 2 * time.Second
 
 // Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It
-// returns when the news is out, or with an error when ctx or its time ends first: who is held alive
-// and is gone takes no goodbye. Afterwards end Run.
+// returns when the news is out, or with an error when ctx or goodbyeLimit ends first: who is held
+// alive and is gone takes no goodbye. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
 	select {
 	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown

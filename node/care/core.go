@@ -489,18 +489,23 @@ func (c *Core) spare(t *thing) bool {
 // copy is not shown any more where no other is made: there are enough without it, or nobody can
 // make one.
 func (c *Core) outlives(t *thing, now time.Time) bool {
-	gone := func(id taskstate.PeerID) bool { _, member := c.peers[id]; return !member && id != c.self }
-	if !slices.ContainsFunc(t.keepers(), gone) {
+	if !slices.ContainsFunc(t.keepers(), c.left) {
 		return false
 	}
 	_, first, _ := c.count(t, now)
 	return first
 }
 
+// left tells whether another peer is no member any more.
+func (c *Core) left(id taskstate.PeerID) bool {
+	_, member := c.peers[id]
+	return !member && id != c.self
+}
+
 // lost are the keepers whose copies do not count any more.
 func (c *Core) lost(t *thing, now time.Time) (lost []taskstate.PeerID) {
 	for _, id := range t.keepers() {
-		if p, member := c.peers[id]; id != c.self && (!member || !p.Here && !c.lostAt(p).After(now)) {
+		if p := c.peers[id]; c.left(id) || id != c.self && !p.Here && !c.lostAt(p).After(now) {
 			lost = append(lost, id)
 		}
 	}

@@ -396,7 +396,7 @@ func TestTheFirstOfThoseWhoKeepSomethingTellsOnceThatAnotherHasLeft(t *testing.T
 		}
 		dos = append(c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "away": {Since: now}}, now), c.Tick(now.Add(tellEvery))...)
 		if tells != (len(dos) == 1) || tells && (dos[0].Kind != Tell || !slices.Equal(dos[0].Lost, []taskstate.PeerID{"left"})) {
-			t.Errorf("%s, after it has left: %+v", self, dos)
+			t.Fatalf("%s, after it has left: %+v", self, dos)
 		}
 		if !tells {
 			continue

@@ -57,7 +57,7 @@ func (c *check) level() {
 		c.w.tracef("-- all tables are equal")
 		c.w.load.release()
 		c.await(endsWithin+afterLies(c.w), "I1", func() string { return c.unfinished(false) }, func() {
-			c.await(endsWithin, "I13", c.unwanted, func() {
+			c.await(endsWithin+afterLies(c.w), "I13", c.unwanted, func() {
 				c.w.tracef("-- all jobs have ended but for those that last, which are as they are wanted")
 				c.w.load.endAll()
 				c.await(endsWithin, "I1", func() string { return c.unfinished(true) }, func() {
@@ -72,9 +72,7 @@ func (c *check) level() {
 // afterLies is how much longer a peer that lied may be given nothing: it may be the only one.
 func afterLies(w *world) (left time.Duration) {
 	for _, p := range w.peers {
-		if p.lied > 0 {
-			left = max(left, p.lied+shunFor+patience-w.now())
-		}
+		left = max(left, p.doubted())
 	}
 	return left
 }

@@ -79,10 +79,18 @@ func (c *check) tellWaiting() {
 // passedOver tells whether the coordinator may give a peer nothing for now, as it started nothing
 // of what it got a moment ago: both that it does so, and that it may.
 func (c *check) passedOver(p *peer) bool {
-	if p.lied == 0 || c.w.now()-p.lied > shunFor+patience {
+	if p.doubted() <= 0 {
 		return false
 	}
 	return c.finds(p, func(l coordinator.PeerLoad) bool { return l.PassedOver })
+}
+
+// doubted is for how long a peer may still be given nothing, since it lied.
+func (p *peer) doubted() time.Duration {
+	if p.lied == 0 {
+		return 0
+	}
+	return p.lied + shunFor + patience - p.w.now()
 }
 
 // shunFor is how long it gives nothing to such a peer; see dispatch.
