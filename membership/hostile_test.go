@@ -212,9 +212,12 @@ func TestAGoodbyeIsBelievedAtOnceByAll(t *testing.T) {
 	for _, n := range []int{3, 20} {
 		bubble(t, n, func(t *testing.T, f *cluster) {
 			time.Sleep(5 * time.Second)
-			leaver := f.peers["p1"]
+			leaver, begin := f.peers["p1"], time.Now()
 			if err := leaver.Leave(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if took := time.Since(begin); took > 100*time.Millisecond {
+				t.Errorf("in virtual time it took %s to say goodbye to %d", took, n-1)
 			}
 			f.within(300*time.Millisecond, "p1 is gone for all", func() bool { return f.all("p1", membership.Dead) })
 			leaver.stop()

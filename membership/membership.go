@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -162,13 +163,14 @@ func (m *Membership) currentView() *View {
 // back; a call may still be under way then.
 func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch.add(f) }
 
-// goodbyeLimit bounds how long gossip may take to pass a goodbye on, and how long the goodbyes this
-// peer says itself may: about as long as it takes the others to notice that it is gone.
+// goodbyeLimit bounds how long a goodbye may take: about as long as it takes the others to notice
+// that a peer is gone.
 const goodbyeLimit = 2 * time.Second
 
 // Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It
 // returns when the news is out, or with an error when ctx or goodbyeLimit ends first: who is held
-// alive and is gone takes no goodbye. Afterwards end Run.
+// alive and is gone takes no goodbye. In clusters up to LargeCluster this peer tells everybody
+// itself, which takes no longer than to send it; in larger ones gossip does. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
 	select {
 	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown
@@ -187,23 +189,25 @@ func (m *Membership) Leave(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, max(time.Until(end), time.Millisecond))
 	}
-	err := list.Leave(wait)
-	m.sayGoodbye(list, t)
-	own, cancel := context.WithTimeout(ctx, goodbyeLimit)
+	members := list.Members()
+	if len(members) > LargeCluster {
+		if err := list.Leave(wait); err != nil {
+			return fmt.Errorf("no peer took the goodbye; the others will notice that this peer is gone in a few seconds: %w", err)
+		}
+		return nil
+	}
+	_ = list.Leave(time.Millisecond) // gossip tells it again, and is not waited for
+	m.sayGoodbye(members, t)
+	own, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	t.flush(own)
-	if err != nil {
-		return fmt.Errorf("no peer took the goodbye; the others will notice that this peer is gone in a few seconds: %w", err)
+	if !t.flush(own) {
+		return errors.New("some peers were silent when told goodbye; they will notice that this peer is gone in a few seconds")
 	}
 	return ctx.Err()
 }
 
-// sayGoodbye tells everybody itself: a goodbye that another passes on is believed later only.
-func (m *Membership) sayGoodbye(list *memberlist.Memberlist, t *transport) {
-	members := list.Members()
-	if len(members) > LargeCluster {
-		return // gossip and their own probes do it
-	}
+// sayGoodbye tells members itself: a goodbye that another passes on is believed later only.
+func (m *Membership) sayGoodbye(members []*memberlist.Node, t *transport) {
 	msg := encodeMessage(deadMsg, accuseBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})
 	for _, n := range members {
 		_, _ = t.WriteToAddress(msg, memberlist.Address{Name: n.Name}) // never fails, and not to itself

@@ -281,8 +281,8 @@ func (t *transport) leave(peer string, packets bool) {
 	t.work.Done()
 }
 
-// flush waits until queued packets are on the wire, or ctx ends.
-func (t *transport) flush(ctx context.Context) {
+// flush waits until queued packets are on the wire, or given up; false if ctx ends first.
+func (t *transport) flush(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		t.mu.Lock()
 		busy := false
@@ -291,10 +291,11 @@ func (t *transport) flush(ctx context.Context) {
 		}
 		t.mu.Unlock()
 		if !busy {
-			return
+			return true
 		}
 		_ = pause.For(ctx, 5*time.Millisecond)
 	}
+	return false
 }
 
 // Shutdown ends every stream and waits for the transport's goroutines.
