@@ -89,7 +89,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
 		case cmd.Depart != nil:
-			c.files.departed[cmd.Depart.Peer] = c.w.now()
+			c.files.departed[cmd.Depart.Peer] = e.Index
 		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
 			c.w.load.availed(cmd.Avail)
 		case cmd.Settle != nil:

@@ -13,7 +13,7 @@ import (
 type filesCheck struct {
 	c        *check
 	told     map[taskstate.TaskID]*told
-	departed map[taskstate.PeerID]time.Duration       // when they said goodbye last
+	departed map[taskstate.PeerID]uint64              // by which entry of the ledger they left last
 	broken   map[taskstate.TaskID]bool                // somebody had their being saved broken off
 	done     map[taskstate.TaskID]bool                // their process has ended
 	ends     map[taskstate.TaskID]taskstate.Status    // as they were decided first
@@ -38,7 +38,7 @@ type word struct {
 func (f *filesCheck) init(c *check) {
 	*f = filesCheck{
 		c:    c,
-		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]time.Duration{}, ends: map[taskstate.TaskID]taskstate.Status{},
+		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]uint64{}, ends: map[taskstate.TaskID]taskstate.Status{},
 		done: map[taskstate.TaskID]bool{}, word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
 		before: map[taskstate.TaskID]taskstate.RunReport{},
 	}
@@ -98,7 +98,7 @@ func (f *filesCheck) runsAgain(l *life, t taskstate.TaskID) {
 		end, over := f.c.outcomes[other]
 		switch {
 		case named && why != taskstate.ReasonNotStarted && why != taskstate.ReasonInterrupted:
-		case x.inc != p.inc || p.gone || f.departed[p.id] > o.since: // it is another one now, or left
+		case x.inc != p.inc || p.gone || f.departed[p.id] > o.launch.Index: // it is another one now, or left after it was given that
 		case over && (end.State == taskstate.Failed || o.launch.Job.Restart != nil):
 		default:
 			f.c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)
