@@ -139,10 +139,9 @@ func (d *Desk) tooOld(j calls.JoinCall, speaks int) calls.Reply {
 // Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred
 // do so at once on busy machines nobody gets done in time and all begin again. A peer that has not
 // come to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be
-// larger by those that are decided at the same moment. On two processors, fifty newcomers are in
-// after two thirds of the time that they take in groups of twelve.
+// larger by those that are decided at the same moment.
 const (
-	JoinGroup = 3
+	JoinGroup = 12
 	JoinTime  = 15 * time.Second
 )
 

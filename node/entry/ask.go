@@ -64,6 +64,9 @@ func (e *Entry) askToJoin(ctx context.Context, doors []admission.PeerAddr, req a
 		default:
 			return answer, api.Errorf(api.NoCoordinator, "%s", k.silent(err))
 		}
+		if no != nil && no.Code == admission.Later {
+			rest = joinRest // asking is work for those who are busy with the others
+		}
 		if pause.For(ctx, rest/2+rand.N(rest)) != nil {
 			return answer, api.Errorf(api.NoCoordinator, "cannot join: %s", k.word(err))
 		}
