@@ -189,19 +189,20 @@ func (m *Membership) Leave(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, max(time.Until(end), time.Millisecond))
 	}
-	members := list.Members()
-	if len(members) > LargeCluster {
-		if err := list.Leave(wait); err != nil {
-			return fmt.Errorf("no peer took the goodbye; the others will notice that this peer is gone in a few seconds: %w", err)
-		}
-		return nil
+	var err error
+	if members := list.Members(); len(members) > LargeCluster {
+		err = list.Leave(wait)
+	} else {
+		_ = list.Leave(time.Millisecond) // gossip tells it again, and is not waited for
+		m.sayGoodbye(members, t)
 	}
-	_ = list.Leave(time.Millisecond) // gossip tells it again, and is not waited for
-	m.sayGoodbye(members, t)
-	own, cancel := context.WithTimeout(ctx, wait)
+	own, cancel := context.WithTimeout(ctx, goodbyeLimit)
 	defer cancel()
-	if !t.flush(own) {
-		return errors.New("some peers were silent when told goodbye; they will notice that this peer is gone in a few seconds")
+	if !t.flush(own) && err == nil {
+		err = errors.New("some do not take it")
+	}
+	if err != nil {
+		return fmt.Errorf("the goodbye is not out; the others will notice that this peer is gone in a few seconds: %w", err)
 	}
 	return ctx.Err()
 }
