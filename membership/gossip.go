@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coveyproject/covey/internal/strain"
 	"github.com/coveyproject/covey/internal/wake"
 )
 
@@ -17,11 +16,6 @@ const gossipTo = 3
 // About half of it is spent on answers to those who told the news: with memberlist's 4 one in
 // twenty pieces missed one of ten members, which then waited for a probe, for up to seven seconds.
 const retransmit = 8
-
-// strainedGossip is how much longer than Timings.Gossip a peer that gets too little time waits from
-// one round to the next. Where many peers on few processors meet, there is always some news, and
-// they would be late with all else for passing it on; what gathers meanwhile goes along.
-const strainedGossip = 4
 
 // pump sends memberlist's news when there is some. memberlist itself looks every so often whether
 // there is anything to gossip, which an idle peer wakes up for in vain, and what there is waits for
@@ -54,11 +48,7 @@ func (m *Membership) runPump(ctx context.Context) {
 		case <-m.pump.Signal:
 		}
 		m.tellSome(&work)
-		rest := m.timings.Gossip
-		if strain.Recent() {
-			rest *= strainedGossip
-		}
-		t.Reset(rest)
+		t.Reset(m.timings.Gossip)
 		select {
 		case <-ctx.Done():
 			return
