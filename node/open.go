@@ -160,6 +160,12 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
+	return n.ended(err)
+}
+
+// ended is what this peer's end means, which brought err: one that was removed leaves nothing
+// running.
+func (n *Node) ended(err error) error {
 	if err != nil || !n.keeper.Removed() {
 		return err
 	}

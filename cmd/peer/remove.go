@@ -18,8 +18,11 @@ import (
 	"github.com/coveyproject/covey/node/api/client"
 )
 
+// removeFlags are what `peer remove` lets a person say.
+type removeFlags struct{ tickets, adopt, revoke bool }
+
 func removeCommand(c *cli) *cobra.Command {
-	var tickets, adopt, revoke bool
+	var r removeFlags
 	cmd := &cobra.Command{
 		Use:   "remove PEER",
 		Short: "Remove another peer: it is cut off at once, its tasks run elsewhere",
@@ -39,53 +42,55 @@ expire. They are listed, and on a terminal you are asked what is to become of th
 For a machine in bad hands there is --revoke. Both can be said later, too, with the peer's whole id.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets --adopt\n  peer remove laptop2 --revoke",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
-		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
-			if adopt && revoke {
-				return api.Errorf(api.Usage, "what it ordered becomes yours with --adopt or ends with --revoke: say one")
-			}
-			cl, ctx := c.client(), cmd.Context()
-			id, err := idOf(cmd, cl, args[0])
-			if err != nil {
-				return err
-			}
-			ordered, err := cl.OrderedBy(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if in, ok := c.In.(*os.File); ok && !adopt && !revoke && len(ordered.Jobs) > 0 && term.IsTerminal(int(in.Fd())) {
-				if adopt, revoke, err = askOrdered(ctx, c.Streams, ordered); err != nil {
-					return err
-				}
-			}
-			if adopt { // first: what cannot be adopted is told while the peer is there still
-				if err := adoptJobs(ctx, cl, c.Err, ordered); err != nil {
-					return err
-				}
-			}
-			err = cl.Remove(ctx, args[0], api.Removal{Revoke: revoke})
-			if known, ok := errors.AsType[*api.Error](err); ok && known.Code == api.NotFound && adopt && len(ordered.Jobs) > 0 {
-				return nil // it was removed before
-			} else if err != nil {
-				return err
-			}
-			fmt.Fprintf(c.Err, "removed %s\n", args[0])
-			if revoke && len(ordered.Gave) > 0 {
-				fmt.Fprintf(c.Err, "no policy believes the roles any more that it gave: %s; `peer roles PEER ROLE…` gives them again, or takes them\n", strings.Join(ordered.Gave, ", "))
-			}
-			switch names := orderedNames(ordered); {
-			case len(ordered.Jobs) == 0 || adopt:
-			case revoke:
-				fmt.Fprintf(c.Err, "cancelled what it had ordered: %s\n", names)
-			default:
-				fmt.Fprintf(c.Err, "what it ordered goes on: %s; `peer renew JOB` makes a job yours, `peer remove %s --revoke` ends them all\n", names, ordered.Peer)
-			}
-			return ticketsOf(ctx, cl, c.Err, cmp.Or(id, ordered.Peer), tickets && !revoke)
-		}),
+		RunE:    untilCtrlC(func(cmd *cobra.Command, args []string) error { return r.run(c, cmd, args[0]) }),
 	}
-	cmd.Flags().BoolVar(&tickets, "tickets", false, "also revoke the tickets that let it in, or that it made")
-	cmd.Flags().BoolVar(&adopt, "adopt", false, "sign the jobs that it ordered again, as yours")
-	cmd.Flags().BoolVar(&revoke, "revoke", false, "also make its key void: what it ordered is cancelled, its tickets revoked")
+	cmd.Flags().BoolVar(&r.tickets, "tickets", false, "also revoke the tickets that let it in, or that it made")
+	cmd.Flags().BoolVar(&r.adopt, "adopt", false, "sign the jobs that it ordered again, as yours")
+	cmd.Flags().BoolVar(&r.revoke, "revoke", false, "also make its key void: what it ordered is cancelled, its tickets revoked")
 	return cmd
+}
+
+func (r removeFlags) run(c *cli, cmd *cobra.Command, peer string) error {
+	if r.adopt && r.revoke {
+		return api.Errorf(api.Usage, "what it ordered becomes yours with --adopt or ends with --revoke: say one")
+	}
+	cl, ctx := c.client(), cmd.Context()
+	id, err := idOf(cmd, cl, peer)
+	if err != nil {
+		return err
+	}
+	ordered, err := cl.OrderedBy(ctx, peer)
+	if err != nil {
+		return err
+	}
+	if in, ok := c.In.(*os.File); ok && !r.adopt && !r.revoke && len(ordered.Jobs) > 0 && term.IsTerminal(int(in.Fd())) {
+		if r.adopt, r.revoke, err = askOrdered(ctx, c.Streams, ordered); err != nil {
+			return err
+		}
+	}
+	if r.adopt { // first: what cannot be adopted is told while the peer is there still
+		if err := adoptJobs(ctx, cl, c.Err, ordered); err != nil {
+			return err
+		}
+	}
+	err = cl.Remove(ctx, peer, api.Removal{Revoke: r.revoke})
+	if known, ok := errors.AsType[*api.Error](err); ok && known.Code == api.NotFound && r.adopt && len(ordered.Jobs) > 0 {
+		return nil // it was removed before
+	} else if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Err, "removed %s\n", peer)
+	if r.revoke && len(ordered.Gave) > 0 {
+		fmt.Fprintf(c.Err, "no policy believes the roles any more that it gave: %s; `peer roles PEER ROLE…` gives them again, or takes them\n", strings.Join(ordered.Gave, ", "))
+	}
+	switch names := orderedNames(ordered); {
+	case len(ordered.Jobs) == 0 || r.adopt:
+	case r.revoke:
+		fmt.Fprintf(c.Err, "cancelled what it had ordered: %s\n", names)
+	default:
+		fmt.Fprintf(c.Err, "what it ordered goes on: %s; `peer renew JOB` makes a job yours, `peer remove %s --revoke` ends them all\n", names, ordered.Peer)
+	}
+	return ticketsOf(ctx, cl, c.Err, cmp.Or(id, ordered.Peer), r.tickets && !r.revoke)
 }
 
 // orderedNames lists jobs in a line.

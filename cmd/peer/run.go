@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
@@ -92,41 +93,14 @@ func runCommand(c *cli) *cobra.Command {
 			if err := noEmptyFlags(cmd); err != nil {
 				return err
 			}
-			passed, err := f.stdin.passed(c.In, &f)
-			if err != nil {
-				return err
-			}
-			job, err := f.job(args, c.In)
-			if err != nil {
-				return err
-			}
-			job.Stdin = passed
-			if err := f.output.check(job.Count > 1, f.detach); err != nil && !f.dry {
-				return err
-			}
-			if f.detach && f.files.to != "" && !f.dry {
-				return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, and use `peer get` later")
-			}
-			local, err := f.inputs.into(job)
-			if err == nil {
-				err = c.inputs(cmd.Context(), job, local, f.dry)
-			}
-			if err != nil {
-				return err
-			}
-			values, err := f.secrets.values(nil)
-			if err != nil {
-				return err
-			}
-			warnPublic(c.Err, job)
-			if f.dry {
-				return preview(cmd.Context(), c, job, values)
-			}
-			f.output.home = f.files.home(job)
-			return runJob(cmd.Context(), c, job, values, f.detach, f.output)
+			return f.run(cmd.Context(), c, args)
 		},
 	}
-	fl := cmd.Flags()
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (f *runFlags) register(fl *pflag.FlagSet) {
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.name, "name", "", "a `NAME` for the job: [a-z0-9-], need not be unique")
 	fl.StringVar(&f.array, "array", "", "one task per number of `A-B`, or of 5, 1,3,5, 1-10:2, 01-10: {} is the number")
@@ -153,7 +127,62 @@ func runCommand(c *cli) *cobra.Command {
 	f.inputs.register(fl)
 	f.secrets.register(fl)
 	f.files.register(fl)
-	return cmd
+}
+
+// run submits what the flags and args say, and stays with it unless they say otherwise.
+func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
+	passed, err := f.stdin.passed(c.In, f)
+	if err != nil {
+		return err
+	}
+	job, err := f.job(args, c.In)
+	if err != nil {
+		return err
+	}
+	job.Stdin = passed
+	if err := f.output.check(job.Count > 1, f.detach); err != nil && !f.dry {
+		return err
+	}
+	if f.detach && f.files.to != "" && !f.dry {
+		return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, and use `peer get` later")
+	}
+	local, err := f.inputs.into(job)
+	if err == nil {
+		err = c.inputs(ctx, job, local, f.dry)
+	}
+	if err != nil {
+		return err
+	}
+	values, err := f.secrets.values(nil)
+	if err != nil {
+		return err
+	}
+	warnPublic(c.Err, job)
+	if f.dry {
+		return preview(ctx, c, job, values)
+	}
+	f.output.home = f.files.home(job)
+	return runJob(ctx, c, job, values, f.detach, f.output)
+}
+
+// scriptInto reads the script, which names the job unless a flag does.
+func (f *runFlags) scriptInto(j *taskstate.Job) error {
+	p := j.Run.Process
+	b, err := readFile(f.script, jobfile.MaxScript)
+	if err == nil && len(b) == 0 {
+		err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
+	}
+	if err != nil {
+		return api.Errorf(api.Usage, "--script: %v", err)
+	}
+	p.Script = b
+	if name := filepath.Base(f.script); name != taskstate.DefaultScript && jobfile.ScriptName(name) {
+		p.ScriptName = name
+	}
+	if base := filepath.Base(f.script); j.Name == "" {
+		j.Name = jobfile.NameFrom(strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	return nil
 }
 
 // job builds the job the flags describe. stdin is read for --each-line -.
@@ -162,19 +191,8 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: f.items()}
 	j.Run.Process = p
 	if f.script != "" {
-		b, err := readFile(f.script, jobfile.MaxScript)
-		if err == nil && len(b) == 0 {
-			err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
-		}
-		if err != nil {
-			return nil, api.Errorf(api.Usage, "--script: %v", err)
-		}
-		p.Script = b
-		if name := filepath.Base(f.script); name != taskstate.DefaultScript && jobfile.ScriptName(name) {
-			p.ScriptName = name
-		}
-		if base := filepath.Base(f.script); j.Name == "" {
-			j.Name = jobfile.NameFrom(strings.TrimSuffix(base, filepath.Ext(base)))
+		if err := f.scriptInto(j); err != nil {
+			return nil, err
 		}
 	} else if len(args) == 0 {
 		return nil, api.Errorf(api.Usage, "no command: type `peer run -- CMD ARG…` or `peer run --script FILE`; see `peer run --help`")

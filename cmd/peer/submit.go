@@ -37,12 +37,17 @@ still run. Tasks of a service do not move because a peer joined; see ` + "`peer 
 rollback is never rolled back, and one that fails stays paused. Declared resources are counted,
 not enforced. docs/differences.md has them all.`
 
+// submitFlags are what `peer submit` lets a person say.
+type submitFlags struct {
+	wait, dry bool
+	maxOutput string
+	files     filesFlags
+	inputs    inputFlags
+	secrets   secretsFlags
+}
+
 func submitCommand(c *cli) *cobra.Command {
-	var wait, dry bool
-	var maxOutput string
-	var files filesFlags
-	var inputs inputFlags
-	var secrets secretsFlags
+	var f submitFlags
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit a job file, or an update of a service; print the job's id",
@@ -52,59 +57,61 @@ func submitCommand(c *cli) *cobra.Command {
   peer submit --dry-run web.yaml       what would change, and where tasks would go
   peer submit --wait web.yaml          roll a new version out`,
 		Args: exactly(1, "a job file (- for stdin)"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job, local, hidden, err := readJob(args[0], c.In)
-			var values map[string][]byte
-			if err == nil {
-				values, err = secrets.values(hidden)
-			}
-			if err == nil {
-				var more []jobfile.LocalInput
-				more, err = inputs.into(job)
-				local = append(local, more...)
-			}
-			if err == nil && maxOutput != "" {
-				if job.MaxOutput, err = jobfile.ParseOutput(maxOutput); err != nil {
-					err = api.Errorf(api.Usage, "--max-output: %v", err)
-				}
-			}
-			if err == nil {
-				err = files.into(job)
-			}
-			if err == nil && files.to != "" && !wait {
-				err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
-			}
-			if err == nil {
-				err = c.inputs(cmd.Context(), job, local, dry)
-			}
-			switch {
-			case err != nil && wait && !dry:
-				return taskly(c, err)
-			case err != nil:
-				return err
-			}
-			warnPublic(c.Err, job)
-			if dry {
-				return preview(cmd.Context(), c, job, values)
-			}
-			var output outputFlags
-			if files.to != "" {
-				output.home = files.home(job)
-			}
-			err = runJob(cmd.Context(), c, job, values, !wait, output)
-			if wait && err != nil {
-				return taskly(c, err)
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), c, args[0]) },
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
-	cmd.Flags().StringVar(&maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
-	files.register(cmd.Flags())
-	inputs.register(cmd.Flags())
-	secrets.register(cmd.Flags())
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
+	cmd.Flags().StringVar(&f.maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
+	f.files.register(cmd.Flags())
+	f.inputs.register(cmd.Flags())
+	f.secrets.register(cmd.Flags())
+	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "only show what would happen")
 	return cmd
+}
+
+func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
+	job, local, hidden, err := readJob(file, c.In)
+	var values map[string][]byte
+	if err == nil {
+		values, err = f.secrets.values(hidden)
+	}
+	if err == nil {
+		var more []jobfile.LocalInput
+		more, err = f.inputs.into(job)
+		local = append(local, more...)
+	}
+	if err == nil && f.maxOutput != "" {
+		if job.MaxOutput, err = jobfile.ParseOutput(f.maxOutput); err != nil {
+			err = api.Errorf(api.Usage, "--max-output: %v", err)
+		}
+	}
+	if err == nil {
+		err = f.files.into(job)
+	}
+	if err == nil && f.files.to != "" && !f.wait {
+		err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
+	}
+	if err == nil {
+		err = c.inputs(ctx, job, local, f.dry)
+	}
+	switch {
+	case err != nil && f.wait && !f.dry:
+		return taskly(c, err)
+	case err != nil:
+		return err
+	}
+	warnPublic(c.Err, job)
+	if f.dry {
+		return preview(ctx, c, job, values)
+	}
+	var output outputFlags
+	if f.files.to != "" {
+		output.home = f.files.home(job)
+	}
+	err = runJob(ctx, c, job, values, !f.wait, output)
+	if f.wait && err != nil {
+		return taskly(c, err)
+	}
+	return err
 }
 
 // readJob reads a job file; the inputs it names by path are yet to be put, and the files of its

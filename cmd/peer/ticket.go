@@ -13,16 +13,19 @@ import (
 	"github.com/coveyproject/covey/node/api/client"
 )
 
+// ticketFlags are what `peer ticket` lets a person say.
+type ticketFlags struct {
+	roles   []string
+	expires time.Duration
+	uses    int
+	list    bool
+	revoke  string
+	guest   bool
+	rotate  bool
+}
+
 func ticketCommand(c *cli) *cobra.Command {
-	var (
-		roles   []string
-		expires time.Duration
-		uses    int
-		list    bool
-		revoke  string
-		guest   bool
-		rotate  bool
-	)
+	var t ticketFlags
 	cmd := &cobra.Command{
 		Use:   "ticket",
 		Short: "Make an invite: one line to type on the machine that is to join",
@@ -33,59 +36,61 @@ func ticketCommand(c *cli) *cobra.Command {
   peer ticket --revoke k3v5q7x2
   peer ticket --rotate                 revokes all there are, and makes a new one`,
 		Args: exactly(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf(cmd, "list", "revoke", "rotate"); err != nil {
-				return err
-			}
-			cl := c.client()
-			switch {
-			case list:
-				return listTickets(c, cmd, cl)
-			case revoke != "" && c.output != tableForm && !c.outputFromEnv:
-				return api.Errorf(api.Usage, "--revoke lists nothing, so it takes no -o")
-			case revoke != "":
-				return cl.Revoke(cmd.Context(), revoke)
-			}
-			if expires == 0 || uses < 0 {
-				return api.Errorf(api.Usage, "--expires needs a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
-			}
-			if guest && len(roles) > 0 {
-				return api.Errorf(api.Usage, "--guest gives the roles worker and submit: use it or --role")
-			}
-			if guest {
-				roles = []string{"worker", "submit"}
-			}
-			t, err := cl.Invite(cmd.Context(), api.TicketRequest{Roles: roles, Expires: expires.Seconds(), Uses: uses})
-			if err != nil {
-				return err
-			}
-			if rotate {
-				if err := revokeOthers(cmd.Context(), cl, c.Err, t.ID); err != nil {
-					return err
-				}
-			}
-			if c.output != tableForm {
-				return emit(c, nil, t, []api.Ticket{t}, nil)
-			}
-			fmt.Fprintln(c.Out, t.Ticket)
-			if t.Warning != "" {
-				fmt.Fprintln(c.Err, t.Warning)
-			}
-			if len(roles) == 0 {
-				fmt.Fprintln(c.Err, "this makes the machine one of yours: it may decide, and admit others; for somebody else's: `peer ticket --guest`")
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(c, cmd) },
 	}
-	f := cmd.Flags()
-	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default these), read")
-	durationVar(f, &expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
-	f.BoolVar(&guest, "guest", false, "for somebody else's machine: the roles worker and submit")
-	f.IntVar(&uses, "uses", 1, "how many machines may use it; 0: no limit")
-	f.BoolVar(&list, "list", false, "list the tickets made")
-	f.BoolVar(&rotate, "rotate", false, "revoke all other tickets that still admit somebody")
-	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")
+	fl := cmd.Flags()
+	fl.StringSliceVar(&t.roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default these), read")
+	durationVar(fl, &t.expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
+	fl.BoolVar(&t.guest, "guest", false, "for somebody else's machine: the roles worker and submit")
+	fl.IntVar(&t.uses, "uses", 1, "how many machines may use it; 0: no limit")
+	fl.BoolVar(&t.list, "list", false, "list the tickets made")
+	fl.BoolVar(&t.rotate, "rotate", false, "revoke all other tickets that still admit somebody")
+	fl.StringVar(&t.revoke, "revoke", "", "end the ticket with this `ID`")
 	return cmd
+}
+
+func (t *ticketFlags) run(c *cli, cmd *cobra.Command) error {
+	if err := oneOf(cmd, "list", "revoke", "rotate"); err != nil {
+		return err
+	}
+	cl := c.client()
+	switch {
+	case t.list:
+		return listTickets(c, cmd, cl)
+	case t.revoke != "" && c.output != tableForm && !c.outputFromEnv:
+		return api.Errorf(api.Usage, "--revoke lists nothing, so it takes no -o")
+	case t.revoke != "":
+		return cl.Revoke(cmd.Context(), t.revoke)
+	}
+	if t.expires == 0 || t.uses < 0 {
+		return api.Errorf(api.Usage, "--expires needs a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
+	}
+	if t.guest && len(t.roles) > 0 {
+		return api.Errorf(api.Usage, "--guest gives the roles worker and submit: use it or --role")
+	}
+	if t.guest {
+		t.roles = []string{"worker", "submit"}
+	}
+	made, err := cl.Invite(cmd.Context(), api.TicketRequest{Roles: t.roles, Expires: t.expires.Seconds(), Uses: t.uses})
+	if err != nil {
+		return err
+	}
+	if t.rotate {
+		if err := revokeOthers(cmd.Context(), cl, c.Err, made.ID); err != nil {
+			return err
+		}
+	}
+	if c.output != tableForm {
+		return emit(c, nil, made, []api.Ticket{made}, nil)
+	}
+	fmt.Fprintln(c.Out, made.Ticket)
+	if made.Warning != "" {
+		fmt.Fprintln(c.Err, made.Warning)
+	}
+	if len(t.roles) == 0 {
+		fmt.Fprintln(c.Err, "this makes the machine one of yours: it may decide, and admit others; for somebody else's: `peer ticket --guest`")
+	}
+	return nil
 }
 
 // revokeOthers ends all tickets that admit somebody, but one.

@@ -97,7 +97,12 @@ func upCommand(c *cli) *cobra.Command {
 			return service.Run(cmd.Context(), func(ctx context.Context) error { return f.run(ctx, c, cfg, memory) })
 		},
 	}
-	fl := cmd.Flags()
+	f.register(cmd.Flags(), &cfg)
+	return cmd
+}
+
+// register adds the flags: what needs no look at it goes straight into cfg.
+func (f *upFlags) register(fl *pflag.FlagSet, cfg *node.Config) {
 	fl.StringVar(&cfg.Join, "join", "", "the `TICKET` of the cluster to join (from `peer ticket` there); - reads it from stdin, @FILE from a file")
 	fl.StringArrayVar(&cfg.Bootstrap, "bootstrap", nil, "`ADDR` of a peer to join through: a multiaddr with /p2p/ID, or host:port (repeatable)")
 	fl.StringVar(&cfg.Invite, "invite", "", "the ticket's `SECRET`, with --bootstrap; - and @FILE as above")
@@ -125,7 +130,6 @@ func upCommand(c *cli) *cobra.Command {
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")
 	_ = fl.MarkHidden("testnet")
-	return cmd
 }
 
 // noEmptyDoor refuses --join and its like with nothing in them: most often a shell's variable is

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/pprof" // also serves itself on http.DefaultServeMux, which nobody serves
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +38,12 @@ func (r Route) Scope() Scope { return r.want.scope() }
 
 // Routes is the one table of what a peer answers: server, document and tests are made of it.
 func Routes() []Route {
-	all := []Route{
+	return slices.Concat(peerRoutes(), jobRoutes(), machineRoutes(), nextRoutes())
+}
+
+// peerRoutes are about this peer, the others, and the cluster they are.
+func peerRoutes() []Route {
+	return []Route{
 		route(know, "GET /v1/status", "This peer: who it is, how it stands, what is wrong with it", get(Backend.Status)),
 		route(know, "GET /v1/stats", "What this peer costs and holds", get(Backend.Stats)),
 		route(know, "GET /metrics", "Numbers for Prometheus", metrics()),
@@ -60,7 +66,12 @@ func Routes() []Route {
 		route(administer, "POST /v1/settings", "Change what holds for the whole cluster", post(Backend.Set)),
 		route(administer, "GET /v1/trust", "What this machine lets run", get(Backend.Trust)),
 		route(administer, "POST /v1/trust/test", "What would become of a task under this machine's policy", post(Backend.TryTrust)),
+	}
+}
 
+// jobRoutes are about jobs and what they did.
+func jobRoutes() []Route {
+	return []Route{
 		route(know, "GET /v1/jobs", "All jobs, newest first", jobs(), "state: only in these states, with commas: held, pending, running, complete, failed, cancelled",
 			"since: only those that go on or ended after this time", "limit: at most so many"),
 		route(hand, "POST /v1/jobs", "Submit a job, or an update of a service", submit(), "dry_run: 1: only tell where its tasks would go; the answer is a Preview", "name: of a job file that names no job"),
@@ -86,7 +97,12 @@ func Routes() []Route {
 		route(change, "POST /v1/jobs/{id}/pin", "Keep a job when it is over", pin(), "not: 1: keep it no longer"),
 		route(change, "POST /v1/jobs/{id}/trigger", "Start a run of a schedule now", getID(Backend.Trigger)),
 		route(change, "POST /v1/jobs/{id}/rebalance", "Move tasks of a service to where there are fewer", rebalance(), "dry_run: 1: only tell"),
+	}
+}
 
+// machineRoutes are about files, who is let in, and this machine.
+func machineRoutes() []Route {
+	return []Route{
 		route(fetch, "GET /v1/store", "What this peer's store of files holds", get(Backend.StoreUsage)),
 		route(fetch, "POST /v1/files/have", "Which of some blobs are here whole", post(Backend.HaveBlobs)),
 		route(fetch, "POST /v1/files/get", "Bring blobs, from other peers if need be", getFiles()),
@@ -108,7 +124,6 @@ func Routes() []Route {
 		route(own, "GET /debug/pprof/{id}", "What this peer's process does: heap, goroutine, profile, trace", profile(), "seconds: how long, for profile and trace"),
 		route(own, "POST /v1/testnet/block", "Cut this peer off from others, in a testnet", block()),
 	}
-	return append(all, nextRoutes()...)
 }
 
 // route is a line of the table; each of query is "name: what it does".

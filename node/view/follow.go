@@ -103,15 +103,7 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 			records, since = append(records, r), append(since, waitsSince(j, slot))
 		}
 	})
-	names := map[taskstate.PeerID]string{}
-	named := func(id taskstate.PeerID) string {
-		name, ok := names[id]
-		if !ok {
-			name = v.Who.Name(id)
-			names[id] = name
-		}
-		return name
-	}
+	named := v.names()
 	rows = make([]api.Task, 0, len(records))
 	for i, r := range records {
 		var st *taskstate.Status
@@ -135,6 +127,19 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 		rows = append(rows, row)
 	}
 	return rows, err
+}
+
+// names asks for the name of each peer once.
+func (v *View) names() func(id taskstate.PeerID) string {
+	names := map[taskstate.PeerID]string{}
+	return func(id taskstate.PeerID) string {
+		name, ok := names[id]
+		if !ok {
+			name = v.Who.Name(id)
+			names[id] = name
+		}
+		return name
+	}
 }
 
 // Follow implements api.JobBackend.

@@ -37,6 +37,32 @@ var _ raft.WithPreVote = steadyTransport{}
 // errStuck is why a leader whose disk is stuck sends nothing.
 var errStuck = errors.New("this peer's disk is stuck")
 
+// openDisk opens the log and the snapshots of a seat, which are sound when it returns; else nothing
+// stays open.
+func (t *seating) openDisk(s *seat, dir string) (raft.SnapshotStore, error) {
+	var err error
+	onDisk := t.folder.logIn(dir)
+	onDisk.Moved = t.disk.unpark
+	if s.store, err = store.Open(onDisk); err != nil {
+		return nil, err
+	}
+	kept, err := store.OpenSnapshots(dir, t.cfg.Log, soundState, ledger.FromVersion01)
+	if err == nil {
+		err = s.store.Sound(kept)
+	}
+	if newer := (store.Newer{}); errors.As(err, &newer) {
+		err = newerFolder(newer.Why)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.store.Close())
+	}
+	snaps := s.store.Marked(kept)
+	if err := t.checkLog(s, snaps); err != nil {
+		return nil, errors.Join(err, s.store.Close())
+	}
+	return snaps, nil
+}
+
 // open starts raft from its folder. With first, the folder is new and first is the first entry
 // of a new ledger, whose only voter is this peer. The caller holds life.
 func (t *seating) open(generation uint64, first []byte) (err error) {
@@ -47,28 +73,12 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
-	logger := raftlog.New(t.cfg.Log)
-	onDisk := t.folder.logIn(dir)
-	onDisk.Moved = t.disk.unpark
-	if s.store, err = store.Open(onDisk); err != nil {
+	snaps, err := t.openDisk(s, dir)
+	if err != nil {
 		return err
 	}
-	kept, err := store.OpenSnapshots(dir, t.cfg.Log, soundState, ledger.FromVersion01)
-	if err == nil {
-		err = s.store.Sound(kept)
-	}
-	if newer := (store.Newer{}); errors.As(err, &newer) {
-		err = newerFolder(newer.Why)
-	}
-	if err != nil {
-		return errors.Join(err, s.store.Close())
-	}
-	snaps := s.store.Marked(kept)
 	conf := raftConfig(s, t.terms.notify)
-	conf.Logger = logger
-	if err := t.checkLog(s, snaps); err != nil {
-		return errors.Join(err, s.store.Close())
-	}
+	conf.Logger = raftlog.New(t.cfg.Log)
 	if first != nil {
 		if err := s.bootstrap(conf, snaps, first); err != nil {
 			_ = s.store.Close()
@@ -89,7 +99,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		}
 		return nil
 	}
-	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: conf.Logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { t.unsound(s, err) }), snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()

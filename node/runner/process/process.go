@@ -172,17 +172,22 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	if s.Argv, err = arguments(p, vars, l.Job.RawItem(l.Item)); err != nil {
 		return s, err
 	}
-	s.Path = filepath.Join(work, p.ScriptFile())
-	if len(p.Script) == 0 {
-		if len(s.Argv) == 0 {
-			return s, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
-		}
-		var why *rejection
-		if s.Path, why = lookup(s.Argv[0], getenv(s.Env, "PATH"), s.Dir); why != nil {
-			return s, why
-		}
+	if s.Path = filepath.Join(work, p.ScriptFile()); len(p.Script) == 0 {
+		s.Path, err = commandPath(&s)
 	}
-	return s, nil
+	return s, err
+}
+
+// commandPath is the file that a command names.
+func commandPath(s *supervise.Spec) (string, error) {
+	if len(s.Argv) == 0 {
+		return "", reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
+	}
+	path, why := lookup(s.Argv[0], getenv(s.Env, "PATH"), s.Dir)
+	if why != nil {
+		return "", why
+	}
+	return path, nil
 }
 
 // happened takes in what the keeper tells, from one goroutine at a time.
