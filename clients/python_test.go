@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && long
 
 // Package clients_test tries what is in these folders against real peers, with what is installed
 // here.
@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/testnet"
 )
 
@@ -21,7 +20,6 @@ import (
 const patience = 5 * time.Minute
 
 func TestThePythonPackageKeepsItsPromisesWithEveryPythonThatIsInstalled(t *testing.T) {
-	long.Test(t)
 	pythons := installed(t)
 	if len(pythons) == 0 {
 		t.Skip("no Python from 3.8 is installed: there is no python3 on the PATH, in /usr/bin or in ~/.pyenv")

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && long
 
 package clients_test
 
@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/coveyproject/covey/internal/long"
 )
 
 // workflow has a rule for each sample, and one that joins what those made; one may fail.
@@ -35,7 +33,6 @@ rule total:
 `
 
 func TestSnakemakeRunsItsRulesOnPeersThatShareNoDiskWithIt(t *testing.T) {
-	long.Test(t)
 	if out, err := exec.Command("snakemake", "--version").Output(); err != nil || !strings.HasPrefix(string(out), "7.") {
 		t.Skipf("no Snakemake 7 is installed (Debian 12: snakemake): %v %s", err, out)
 	}

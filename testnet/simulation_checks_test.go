@@ -102,6 +102,7 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 // TestSmallClustersLiveToo simulates one to five peers: where most people begin, and where such
 // systems behave worst.
 func TestSmallClustersLiveToo(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	n := 5 // each size once
 	if long.Tests {

@@ -26,6 +26,7 @@ var (
 // TestSimulation lives through many lives of a cluster of ten and more peers, each of ten minutes
 // and until all is at rest.
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	n := *seeds
 	if n <= 0 {
 		n = 3

@@ -21,6 +21,7 @@ import (
 // the lives that -seeds asks for it lives one in ten: each of them is worth ten of the others in
 // time, and in depth.
 func TestSimulationOfWholeStacks(t *testing.T) {
+	t.Parallel()
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {
 		n = 1

@@ -30,6 +30,7 @@ func InMemory(m interface{ Run() int }) int {
 		return m.Run()
 	}
 	defer os.RemoveAll(dir)
+	_ = os.Chmod(dir, 0o755) // as the usual one: tasks of other users go through it
 	_ = os.Setenv("TMPDIR", dir)
 	return m.Run()
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/blob"
 	"github.com/coveyproject/covey/node/blob/piece"
 	"github.com/coveyproject/covey/node/blob/store"
@@ -21,6 +22,8 @@ import (
 	"github.com/coveyproject/covey/p2p/memnet"
 	"github.com/coveyproject/covey/taskstate"
 )
+
+func TestMain(m *testing.M) { os.Exit(long.InMemory(m)) }
 
 // peer is one with a store and a stager.
 type peer struct {
