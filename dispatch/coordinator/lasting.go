@@ -95,15 +95,20 @@ func (l *lasting) begun(n, attempt, version int, p taskstate.PeerID) {
 	l.stale = true
 }
 
-// ended notes how an attempt ended that was not told to.
+// ended notes how an attempt ended that was not told to. How long it ran its worker knows best: its
+// end may be decided long after it, and that it runs be heard late.
 func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, now time.Time) {
 	if l == nil {
 		return
 	}
 	s := l.slot(st.Task.Slot)
 	s.done = true
+	ran, never := time.Duration(st.Took)*time.Millisecond, st.Took == 0 && s.ran.IsZero()
+	if st.Took == 0 && !never {
+		ran = now.Sub(s.ran)
+	}
 	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
-	if st.State != taskstate.Shutdown && (s.ran.IsZero() || now.Sub(s.ran) < monitor) && s.failed != version {
+	if st.State != taskstate.Shutdown && (never || ran < monitor) && s.failed != version {
 		s.failed, s.failedAt = version, now
 	}
 }

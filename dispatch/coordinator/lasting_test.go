@@ -324,3 +324,32 @@ func (m *model) update(rt *rapid.T, rec *ledger.JobRecord) {
 	m.drawUpdate(rt, &next)
 	m.wish(ledger.Command{Update: &ledger.Update{Job: next}})
 }
+
+func TestAnAttemptFailsAnUpdateByHowLongItRanAndNotByWhenItsEndIsDecided(t *testing.T) {
+	job := &taskstate.Job{Type: taskstate.ServiceJob, Update: &taskstate.Update{Monitor: 1000}}
+	began := time.Unix(1000, 0)
+	for _, c := range []struct {
+		name  string
+		took  int64         // milliseconds, as its worker says
+		seen  time.Duration // to run, until its end was decided; 0: never
+		fails bool
+	}{
+		{"ended at once, decided late", 90, 1200 * time.Millisecond, true},
+		{"ran for long, heard of late", 3_600_000, 500 * time.Millisecond, false},
+		{"never ran", 0, 0, true},
+		{"ended at once, never seen to run", 90, 0, true},
+		{"nobody knows how long, seen for a moment", 0, 900 * time.Millisecond, true},
+		{"nobody knows how long, seen for long", 0, 1100 * time.Millisecond, false},
+	} {
+		l := &lasting{slots: map[int]*lastingSlot{}}
+		l.begun(1, 1, 4, "p")
+		if c.seen > 0 {
+			l.slots[1].ran = began
+		}
+		st := &taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Took: c.took}
+		l.ended(st, 4, job, began.Add(c.seen))
+		if got := l.slots[1].failedOn(4); got != c.fails {
+			t.Errorf("%s: failed is %v", c.name, got)
+		}
+	}
+}
