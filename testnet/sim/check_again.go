@@ -93,12 +93,15 @@ func (c *check) taskCancelled(t taskstate.TaskID) {
 	if !ok {
 		return
 	}
-	if s := rec.Slot(t.Slot); s.Open && s.Attempt == t.Attempt {
+	switch s := rec.Slot(t.Slot); {
+	case s.Open && s.Attempt == t.Attempt:
 		c.gone[slotOf(t)] = t.Attempt
 		if _, told := c.leaves[t]; !told {
 			c.leaves[t] = c.w.now()
 		}
-	} else {
+	case c.reasons[t] != "": // superseded since: whoever was given it and is away may begin it still
+		c.gone[slotOf(t)] = t.Attempt
+	default:
 		c.gone[slotOf(t)] = t.Attempt - 1
 	}
 }

@@ -87,6 +87,23 @@ func TestATaskThatWasCancelledAloneMayNotStart(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatIsAwayMayBeginWhatWasCancelledAndGivenUpMeanwhile(t *testing.T) {
+	w := founded(t)
+	id := w.batch(t, 1).job.ID
+	p, task := w.peers[0], taskstate.Task(id, 1, 1)
+	slots := []ledger.Slots{{First: 1, N: 1, Attempt: 1}}
+	w.decide(t, ledger.Command{Assign: &ledger.Assign{Job: id, Peer: p.id, Incarnation: p.inc, Slots: slots}})
+	w.decide(t, ledger.Command{Retire: &ledger.Retire{Job: id, Slots: slots, Reason: taskstate.ReasonCancelled}})
+	w.decide(t, ledger.Command{Supersede: &ledger.Supersede{Task: task, Reason: taskstate.ReasonUnreachable, Again: true}})
+	w.check.taskCancelled(task)
+	if w.check.unwantedStart(p, task); w.violation != nil {
+		t.Errorf("its worker may not have heard of it: %v", w.violation)
+	}
+	if w.check.unwantedStart(p, taskstate.Task(id, 1, 2)); w.violation == nil || w.violation.Rule != "I7" {
+		t.Errorf("the next attempt starts: %v, want I7", w.violation)
+	}
+}
+
 func TestAMoveThatEvensNothingOutIsNoticed(t *testing.T) {
 	w := founded(t)
 	p := w.peers[0]
