@@ -103,9 +103,9 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 	}
 	s := l.slot(st.Task.Slot)
 	s.done = true
-	ran, never := time.Duration(st.Took)*time.Millisecond, st.Took == 0 && s.ran.IsZero()
-	if st.Took == 0 && !never {
-		ran = now.Sub(s.ran)
+	never, ran := st.Took == 0 && s.ran.IsZero(), now.Sub(s.ran)
+	if st.Took > 0 {
+		ran = time.Duration(st.Took) * time.Millisecond
 	}
 	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
 	if st.State != taskstate.Shutdown && (never || ran < monitor) && s.failed != version {

@@ -229,22 +229,22 @@ func (c *Clinic) cluster(ctx context.Context, f *doctor.Facts) {
 			continue
 		}
 		versions.Others[p.Name] = p.Version
-		path := pathOf(&links, p.Path)
-		*path = append(*path, p.Name)
+		sortLink(&links, p)
 	}
 	f.Voters, f.Versions, f.Names, f.Links = doctor.Is(voters), doctor.Is(versions), doctor.Is(names), doctor.Is(links)
 	f.Cgroup = c.cgroup(own)
 }
 
-// pathOf is where those go that are reached so.
-func pathOf(links *doctor.Links, path string) *[]string {
-	switch path {
+// sortLink files a peer by how it is reached.
+func sortLink(links *doctor.Links, p api.Peer) {
+	switch p.Path {
 	case "direct":
-		return &links.Direct
+		links.Direct = append(links.Direct, p.Name)
 	case "relayed":
-		return &links.Relayed
+		links.Relayed = append(links.Relayed, p.Name)
+	default:
+		links.None = append(links.None, p.Name)
 	}
-	return &links.None
 }
 
 // cgroup is what a trial at the start of this peer found.
