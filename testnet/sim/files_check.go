@@ -13,13 +13,14 @@ import (
 type filesCheck struct {
 	c        *check
 	told     map[taskstate.TaskID]*told
-	departed map[taskstate.PeerID]uint64              // by which entry of the ledger they left last
-	broken   map[taskstate.TaskID]bool                // somebody had their being saved broken off
-	done     map[taskstate.TaskID]bool                // their process has ended
-	ends     map[taskstate.TaskID]taskstate.Status    // as they were decided first
-	word     map[word]time.Duration                   // when peers said that they keep something
-	stuck    map[*peer]time.Duration                  // since when it could start what it has
-	before   map[taskstate.TaskID]taskstate.RunReport // ends that a journal told of before it was turned back
+	over     map[taskstate.TaskID]taskstate.Incarnation // whose journal tells of their end
+	departed map[taskstate.PeerID]uint64                // by which entry of the ledger they left last
+	broken   map[taskstate.TaskID]bool                  // somebody had their being saved broken off
+	done     map[taskstate.TaskID]bool                  // their process has ended
+	ends     map[taskstate.TaskID]taskstate.Status      // as they were decided first
+	word     map[word]time.Duration                     // when peers said that they keep something
+	stuck    map[*peer]time.Duration                    // since when it could start what it has
+	before   map[taskstate.TaskID]taskstate.RunReport   // ends that a journal told of before it was turned back
 }
 
 // told is that a worker's disk tells of a task that it is being saved.
@@ -38,20 +39,24 @@ type word struct {
 func (f *filesCheck) init(c *check) {
 	*f = filesCheck{
 		c:    c,
-		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]uint64{}, ends: map[taskstate.TaskID]taskstate.Status{},
+		told: map[taskstate.TaskID]*told{}, over: map[taskstate.TaskID]taskstate.Incarnation{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]uint64{}, ends: map[taskstate.TaskID]taskstate.Status{},
 		done: map[taskstate.TaskID]bool{}, word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
 		before: map[taskstate.TaskID]taskstate.RunReport{},
 	}
 }
 
-// toldOnDisk takes note of what a worker's disk tells of tasks that are saved.
+// toldOnDisk takes note of what a worker's disk tells of tasks that are saved. That one was being
+// saved may never come there: what is written late tells of its end alone.
 func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 	for s := range t.Statuses() {
-		switch x := f.told[s.Task]; {
+		switch {
 		case s.State == taskstate.Saving:
 			f.told[s.Task] = &told{inc: l.p.inc, at: f.c.w.now()}
-		case s.State.Final() && x != nil:
-			x.over = true
+		case s.State.Final():
+			f.over[s.Task] = l.p.inc
+			if x := f.told[s.Task]; x != nil {
+				x.over = true
+			}
 		}
 	}
 }
@@ -59,12 +64,15 @@ func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 // forgetTold is a journal that was turned back: what it told is not in it. Others have heard of it:
 // of two ends that a task has then either may be decided.
 func (f *filesCheck) forgetTold(p *peer) {
-	for t, x := range f.told {
+	for _, x := range f.told {
 		if x.inc == p.inc {
-			if x.over {
-				f.before[t] = f.c.outcomes[t]
-			}
 			x.inc = ""
+		}
+	}
+	for t, inc := range f.over {
+		if inc == p.inc {
+			f.before[t] = f.c.outcomes[t]
+			delete(f.over, t)
 		}
 	}
 }
