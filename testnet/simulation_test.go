@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 3, or 200 with -tags long")
+	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 3, or 50 with -tags long")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first one")
 	storyTo   = flag.String("story", "", "file that gets all that happens in the life of the first seed")
 )
@@ -31,7 +31,7 @@ func TestSimulation(t *testing.T) {
 	if n <= 0 {
 		n = 3
 		if long.Tests {
-			n = 200
+			n = 50
 		}
 	}
 	if *storyTo != "" {

@@ -26,7 +26,7 @@ func TestSimulationOfWholeStacks(t *testing.T) {
 	if *seeds <= 0 {
 		n = 1
 		if long.Tests {
-			n = 24
+			n = 8
 		}
 	}
 	var sum stack.Stats
