@@ -18,9 +18,9 @@ import (
 	"github.com/coveyproject/covey/testnet"
 )
 
-// 120 newcomers at one founder, which is what is promised, by hand:
+// More newcomers at one founder, by hand (ADR 42 says how many two cores carry):
 //
-//	go test -tags long ./testnet -run TestAStormOf -storm 120 -v
+//	go test -tags long ./testnet -run TestAStormOf -storm 50 -v
 var storm = flag.Int("storm", 30, "newcomers of TestAStormOfNewcomersAsProcessesComesIn")
 
 // joining is a process that joins, and what it says.
