@@ -10,7 +10,7 @@ import (
 	"github.com/coveyproject/covey/testnet/sim"
 )
 
-// seldom is from which seed on what few lives notice is looked for.
+// seldom is where the search begins for what few lives notice: at the first seed that does.
 var seldom = map[sim.Break]uint64{sim.BreakPatient: 40, sim.BreakUnfence: 10}
 
 // TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be

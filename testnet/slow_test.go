@@ -26,7 +26,7 @@ import (
 
 const (
 	slowRate = 10e6 / 8 // bytes per second: 10 Mbit/s
-	bulkTime = 20 * time.Second
+	bulkTime = 30 * time.Second
 	maxPing  = 300 * time.Millisecond // 99 of 100
 	tries    = 3                      // a machine with other work may stall once, without any bulk
 )

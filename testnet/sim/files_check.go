@@ -12,7 +12,7 @@ import (
 // filesCheck is what is watched of files: that what was saved is not run again, and I16 to I18.
 type filesCheck struct {
 	c        *check
-	told     map[taskstate.TaskID]*told
+	told     map[taskstate.TaskID]taskstate.Incarnation // whose journal tells that they are being saved; "": it was turned back
 	over     map[taskstate.TaskID]taskstate.Incarnation // whose journal tells of their end
 	departed map[taskstate.PeerID]uint64                // by which entry of the ledger they left last
 	broken   map[taskstate.TaskID]bool                  // somebody had their being saved broken off
@@ -21,13 +21,6 @@ type filesCheck struct {
 	word     map[word]time.Duration                     // when peers said that they keep something
 	stuck    map[*peer]time.Duration                    // since when it could start what it has
 	before   map[taskstate.TaskID]taskstate.RunReport   // ends that a journal told of before it was turned back
-}
-
-// told is that a worker's disk tells of a task that it is being saved.
-type told struct {
-	inc  taskstate.Incarnation
-	at   time.Duration
-	over bool // and of its end
 }
 
 // word is a peer's that it keeps what a task left.
@@ -39,7 +32,8 @@ type word struct {
 func (f *filesCheck) init(c *check) {
 	*f = filesCheck{
 		c:    c,
-		told: map[taskstate.TaskID]*told{}, over: map[taskstate.TaskID]taskstate.Incarnation{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]uint64{}, ends: map[taskstate.TaskID]taskstate.Status{},
+		told: map[taskstate.TaskID]taskstate.Incarnation{}, over: map[taskstate.TaskID]taskstate.Incarnation{},
+		broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]uint64{}, ends: map[taskstate.TaskID]taskstate.Status{},
 		done: map[taskstate.TaskID]bool{}, word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
 		before: map[taskstate.TaskID]taskstate.RunReport{},
 	}
@@ -51,12 +45,9 @@ func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 	for s := range t.Statuses() {
 		switch {
 		case s.State == taskstate.Saving:
-			f.told[s.Task] = &told{inc: l.p.inc, at: f.c.w.now()}
+			f.told[s.Task] = l.p.inc
 		case s.State.Final():
 			f.over[s.Task] = l.p.inc
-			if x := f.told[s.Task]; x != nil {
-				x.over = true
-			}
 		}
 	}
 }
@@ -64,9 +55,9 @@ func (f *filesCheck) toldOnDisk(l *life, t *transaction) {
 // forgetTold is a journal that was turned back: what it told is not in it. Others have heard of it:
 // of two ends that a task has then either may be decided.
 func (f *filesCheck) forgetTold(p *peer) {
-	for _, x := range f.told {
-		if x.inc == p.inc {
-			x.inc = ""
+	for t, inc := range f.told {
+		if inc == p.inc {
+			f.told[t] = ""
 		}
 	}
 	for t, inc := range f.over {
@@ -79,7 +70,7 @@ func (f *filesCheck) forgetTold(p *peer) {
 
 // takesUp is I4: a worker that starts again knows what it was saving.
 func (f *filesCheck) takesUp(l *life, t *taskstate.Launch) {
-	if x := f.told[t.Task]; x != nil && x.inc == l.p.inc && !x.over && t.Ended == nil {
+	if f.told[t.Task] == l.p.inc && f.over[t.Task] != l.p.inc && t.Ended == nil {
 		f.c.w.fail("I4", "%s starts again, and has forgotten that the process of %s has ended", l.p.id, t.Task)
 	}
 }
@@ -95,18 +86,19 @@ func (f *filesCheck) runsAgain(l *life, t taskstate.TaskID) {
 	}
 	for _, o := range f.c.slots[slotOf(t)] {
 		other := o.launch.Task
-		x, p := f.told[other], o.p
+		p := o.p
+		inc, told := f.told[other]
 		if other.Attempt > t.Attempt { // this one was given up, and its peer has not heard of it
 			continue
 		}
-		if x == nil || f.broken[other] || f.c.restarts.wantedAfter(t) {
+		if !told || f.broken[other] || f.c.restarts.wantedAfter(t) {
 			continue
 		}
 		why, named := f.c.reasons[other]
 		end, over := f.c.outcomes[other]
 		switch {
 		case named && why != taskstate.ReasonNotStarted && why != taskstate.ReasonInterrupted:
-		case x.inc != p.inc || p.gone || f.departed[p.id] > o.launch.Index: // it is another one now, or left after it was given that
+		case inc != p.inc || p.gone || f.departed[p.id] > o.launch.Index: // it is another one now, or left after it was given that
 		case over && (end.State == taskstate.Failed || o.launch.Job.Restart != nil):
 		default:
 			f.c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)

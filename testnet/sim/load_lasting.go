@@ -222,11 +222,11 @@ func (d *load) tell(j *work, cmd func() ledger.Command, then func(ledger.Result)
 	}})
 }
 
-// mend is what people do once nothing hurts any more: most peers take tasks again, some are to be
-// empty, and what does not work is replaced by what does, once its update has come to an end. They
-// mind it until they end everything: a task that began among the faults may still fail, late, and
-// pause the update or the way back that it is part of. Then it is for people to have that go on,
-// and until somebody does, whatever does not work is tried again and again.
+// mend is what people do once nothing hurts any more: most peers take tasks again, some drain, and
+// what does not work is replaced by what does, once its update has come to an end. They mind it
+// until they end everything: a task that began among the faults may still fail, late, and pause the
+// update or the way back that it is part of. Then it is for people to have that go on, and until
+// somebody does, whatever does not work is tried again and again.
 func (d *load) mend(first bool) {
 	w := d.w
 	if w.finished || d.ended {
@@ -243,7 +243,10 @@ func (d *load) mend(first bool) {
 		for _, p := range w.peers[1:] {
 			if w.chance(0.7) || kept >= w.size/3 {
 				d.avail(p, ledger.AvailActive)
-			} else if kept++; w.chance(0.5) {
+				continue
+			}
+			kept++
+			if w.chance(0.5) {
 				d.avail(p, ledger.AvailDrain) // what runs there has a place elsewhere
 			}
 		}
