@@ -91,10 +91,16 @@ func (f *cluster) joinAll() {
 	f.t.Helper()
 	for id, p := range f.peers {
 		if id != "p0" {
-			if err := p.Join(context.Background(), []membership.PeerAddr{{ID: "p0", Addrs: []string{"/mem/p0/a"}}}); err != nil {
-				f.t.Fatal(err)
-			}
+			f.join(p)
 		}
+	}
+}
+
+// join makes a peer know the first one.
+func (f *cluster) join(p *peer) {
+	f.t.Helper()
+	if err := p.Join(context.Background(), []membership.PeerAddr{{ID: "p0", Addrs: []string{"/mem/p0/a"}}}); err != nil {
+		f.t.Fatal(err)
 	}
 }
 

@@ -47,6 +47,7 @@ type Config struct {
 	Sign     func(data []byte) ([]byte, error)
 	Verify   func(peer string, data, sig []byte) error
 	Admitted func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
+	Deciders func() []string        // who has a vote, as far as known; asked when members change. nil: nobody
 	Book     string                 // path of the peer book; "": it is not kept
 	Expect   int                    // how many peers the cluster has, if known (size of the roster); chooses the timings
 	Timings  Timings                // zero fields take the default for that many peers
@@ -114,6 +115,9 @@ func (c *Config) normalize() error {
 	}
 	if (c.Sign == nil) != (c.Verify == nil) {
 		return errors.New("membership: Config.Sign and Config.Verify belong together")
+	}
+	if c.Deciders == nil {
+		c.Deciders = func() []string { return nil }
 	}
 	if c.Addrs == nil {
 		c.Addrs = func() []string { return nil }

@@ -27,6 +27,9 @@
 //     nothing of it. A claim is a reason to ping the peer it is about, and is believed if it does not
 //     answer. What is dropped is counted by reason (Refused); who sent what honest software never
 //     sends is named (Liars) and logged, once a minute.
+//   - Neighbours. Above sixteen members memberlist is held to those that are near (neighbourhood):
+//     about a dozen, chosen by both ids. Everybody else's probes, news and exchanges are theirs to
+//     make; a claim of somebody who is not near waits a while for its refutation.
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by
 //     itself in memberlist; a loop keeps trying absent peers of the book, quickly while this peer
 //     is alone or newly started.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -100,20 +101,25 @@ func (m *Membership) hear(from string, a claim) {
 		}
 	case len(m.hearings) >= hearings:
 		m.refusals.note(from, tooMuch, "")
-	case m.probes.begin(func(ctx context.Context) { m.examine(ctx, a.Node, a.goodbye()) }):
+	case m.probes.begin(func(ctx context.Context) { m.examine(ctx, a) }):
 		m.hearings[a.Node] = hearing{from, a}
 	}
 }
 
 // examine pings a peer that is claimed gone, and passes the claim on if it is silent. Only what
 // comes from the peer itself shows that it lives.
-func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
-	if leaves {
-		_ = pause.For(ctx, goodbyeDelay)
-	}
+func (m *Membership) examine(ctx context.Context, first claim) {
+	peer := first.Node
 	lives := m.livesOf(peer)
+	switch {
+	case first.goodbye():
+		_ = pause.For(ctx, goodbyeDelay)
+		lives = m.livesOf(peer)
+	case !m.near.has(peer):
+		m.awaitRefutation(ctx, peer)
+	}
 	for range claimPings {
-		if ctx.Err() == nil && m.livesOf(peer) == lives {
+		if ctx.Err() == nil && m.livesOf(peer) == lives && m.accused(peer) {
 			m.reach.greet(peer) // waits for ProbeTimeout
 		}
 	}
@@ -121,8 +127,8 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	m.mu.Lock()
 	h := m.hearings[peer]
 	delete(m.hearings, peer)
-	silent := !m.stopped && m.table.silence(peer, lives)
-	if silent && h.goodbye() && h.Incarnation >= newest { // else it has come back since, and is silent for another reason
+	silent := !m.stopped && h.Incarnation >= newest && m.table.silence(peer, lives)
+	if silent && h.goodbye() { // else it has come back since, and is silent for another reason
 		m.table.parting(peer)
 	}
 	t := m.transport
@@ -134,6 +140,29 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	default:
 		m.refusals.note(h.from, disproved, "of "+peer)
 	}
+}
+
+// awaitRefutation waits while a peer that is suspected may still refute it, which it mostly does:
+// that is no reason for everybody to connect to it. It ends soon when those near hold it dead.
+func (m *Membership) awaitRefutation(ctx context.Context, peer string) {
+	refutes := time.Duration(m.timings.Suspicion) * m.timings.Probe
+	until := time.Now().Add(refutes + rand.N(refutes))
+	dead := func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.hearings[peer].dead
+	}
+	for !dead() && m.accused(peer) && time.Now().Before(until) && ctx.Err() == nil {
+		_ = pause.For(ctx, m.timings.ProbeTimeout/2)
+	}
+}
+
+// accused tells whether a claim that is looked into still counts: the peer has not refuted it.
+func (m *Membership) accused(peer string) bool {
+	newest, _ := m.intake.highest(peer)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hearings[peer].Incarnation >= newest
 }
 
 func (m *Membership) livesOf(peer string) uint64 {

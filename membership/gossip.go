@@ -68,7 +68,7 @@ func (m *Membership) tellSome(work *sync.WaitGroup) {
 	var near, far []string // names: all else of a member belongs to memberlist, which changes it under its own lock
 	for _, n := range list.Members() {
 		switch {
-		case n.Name == m.self:
+		case n.Name == m.self, !m.near.has(n.Name):
 		case m.transport.talksTo(n.Name):
 			near = append(near, n.Name)
 		default:

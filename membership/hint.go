@@ -67,6 +67,11 @@ func (m *Membership) SetHint(h Hint) {
 		return // gossip does it
 	}
 	for _, n := range others {
+		if own := h.Coordinator == m.self; own {
+			m.near.call(n.Name, m.timings.ProbeTimeout)
+		} else if !m.near.has(n.Name) {
+			continue
+		}
 		if n.Name != m.self {
 			// A copy: memberlist changes its own, all but the name, while others read it.
 			to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: 1, PMax: memberlist.ProtocolVersionMax}

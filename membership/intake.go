@@ -108,6 +108,9 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 		// a stream.
 		if decodeBody(body, &p) == nil && p.SourceNode == from {
 			if p.Node == in.self || in.m.cfg.Admitted(p.Node) {
+				if msg[0] == indirectMsg {
+					in.m.near.call(p.Node, in.m.timings.ProbeTimeout)
+				}
 				return msg
 			}
 			if msg[0] == indirectMsg {
@@ -268,6 +271,6 @@ func (m *Membership) sendAlive(peer string, a aliveBody) {
 	t := m.transport
 	m.mu.Unlock()
 	if t != nil {
-		_, _ = t.WriteToAddress(encodeMessage(aliveMsg, a), memberlist.Address{Name: peer}) // never fails
+		t.write(encodeMessage(aliveMsg, a), peer)
 	}
 }

@@ -31,6 +31,7 @@ type Membership struct {
 	suspicions chan rumour   // suspicions to look into
 	probes     *prober
 	reach      *reacher
+	near       *neighbours
 	pump       pump
 	seal       *sealer
 	intake     *intake
@@ -83,7 +84,8 @@ func New(cfg Config) (*Membership, error) {
 	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, verdicts: m}
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeCluster, pump{wake.New()}
-	m.reach = &reacher{host: cfg.Host, timings: m.timings, absentees: m, kicks: make(chan string, 64)}
+	m.near = newNeighbours(m)
+	m.reach = &reacher{host: cfg.Host, timings: m.timings, absentees: m, near: m.near, kicks: make(chan string, 64)}
 	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
@@ -211,7 +213,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 func (m *Membership) sayGoodbye(members []*memberlist.Node, t *transport) {
 	msg := encodeMessage(deadMsg, accuseBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})
 	for _, n := range members {
-		_, _ = t.WriteToAddress(msg, memberlist.Address{Name: n.Name}) // never fails, and not to itself
+		t.write(msg, n.Name)
 	}
 }
 
@@ -249,7 +251,7 @@ func (m *Membership) Recheck() {
 		}
 	}
 	for id := range m.book.peers {
-		if e := m.table.entries[id]; e == nil && m.cfg.Admitted(id) {
+		if e := m.table.entries[id]; e == nil && m.cfg.Admitted(id) && m.near.has(id) {
 			m.reach.kick(id)
 		}
 	}
@@ -280,6 +282,7 @@ func (m *Membership) running() *memberlist.Memberlist {
 func (m *Membership) dirty() {
 	m.count.Store(int64(len(m.table.entries)))
 	m.view, m.changed = nil, true
+	m.near.update(m.table)
 	m.signal.Set()
 	m.pump.ring()
 }
@@ -292,6 +295,7 @@ func (m *Membership) publish(ctx context.Context) {
 			return
 		case <-m.signal:
 		}
+		m.near.decide(m.cfg.Deciders())
 		m.mu.Lock()
 		var view *View
 		if m.changed {

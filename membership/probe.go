@@ -59,7 +59,7 @@ type verdicts interface {
 	known(peer string) knownPeer
 	claimGone(peer string, v Verdict, lives uint64)
 	Heard(peer string)
-	View() *View
+	Near() []string
 }
 
 // knownPeer is what is known of a peer; zero: nothing.
@@ -179,10 +179,15 @@ func (p *prober) check(ctx context.Context, peer string) {
 
 func (m *Membership) claimGone(peer string, v Verdict, lives uint64) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.stopped && m.table.claimGone(peer, v, lives, time.Now()) {
+	changed := !m.stopped && m.table.claimGone(peer, v, lives, time.Now())
+	if changed {
 		m.dirty()
 		m.log.Info("peer refuses connections", "peer", peer, "verdict", v.String())
+	}
+	tell := changed && v == Dead && !m.near.all() // where all are near, all see it themselves
+	m.mu.Unlock()
+	if tell {
+		m.accuse(peer, true)
 	}
 }
 
@@ -210,7 +215,7 @@ func (p *prober) connect(ctx context.Context, peer string, addrs []string) outco
 // askOthers asks a few live members; the first clear answer counts.
 func (p *prober) askOthers(ctx context.Context, peer string) outcome {
 	var others []string
-	for _, id := range p.verdicts.View().Others() {
+	for _, id := range p.verdicts.Near() {
 		if id != peer {
 			others = append(others, id)
 		}

@@ -16,6 +16,7 @@ type sender struct {
 	t     *transport
 	peer  string
 	queue chan []byte
+	met   atomic.Bool  // it was dialled once, with whatever outcome
 	left  atomic.Int64 // packets that are neither written nor given up
 	mu    sync.Mutex   // for unblock; run alone sets conn
 	conn  net.Conn
@@ -142,6 +143,7 @@ func (s *sender) dial() error {
 	ctx, cancel := context.WithTimeout(s.t.ctx, writeDeadline)
 	defer cancel()
 	c, err := s.t.net.Dial(ctx, s.peer, PacketProtocol)
+	s.met.Store(true)
 	if err != nil {
 		if p2p.Refused(err) {
 			s.t.refused(s.peer)

@@ -18,7 +18,7 @@ const (
 // suspicion has askSuspected look into what memberlist begins to believe. The lock is held.
 // When the queue is full gossip has to do.
 func (m *Membership) suspicion(r rumour) {
-	if m.large || m.left {
+	if m.large || m.left || !m.near.has(r.node) {
 		return // in a large cluster everybody would ask at once, and suspicion is slow there
 	}
 	select {
@@ -64,6 +64,7 @@ func (m *Membership) askSuspect(ctx context.Context, r rumour) {
 		if list == nil || !m.stillSuspected(r) {
 			return
 		}
+		m.near.call(r.node, syncTime)
 		if _, err := list.Join([]string{joinString(r.node)}); err != nil {
 			m.log.Debug("a suspected peer does not answer", "peer", r.node, "err", err)
 			continue

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 	senderIdle    = 60 * time.Second // a neighbour without packets for so long loses its stream
 	writeDeadline = 2 * time.Second
 	packetStreams = 4 // inbound packet streams per peer: one, and some that are about to end
+	syncTime      = 5 * time.Second
 	syncStreams   = 4 // inbound push/pulls per peer
 	allSyncs      = 64
 )
@@ -32,10 +34,13 @@ type transport struct {
 	net      p2p.Net
 	ip       net.IP
 	admitted func(string) bool
-	heard    func(peer string)   // an authenticated packet came from there
-	refused  func(peer string)   // nobody listens there
-	sent     func(packet []byte) // looks at what memberlist tells others
-	got      func(packet []byte) // looks at what others tell memberlist
+	heard    func(peer string)      // an authenticated packet came from there
+	refused  func(peer string)      // nobody listens there
+	sent     func(packet []byte)    // looks at what memberlist tells others
+	turn     func(peer string) turn // what memberlist has to do with that peer
+	instead  func() string          // somebody it may turn to
+	tend     func()                 // looks after the next one near, in place of one that is not
+	got      func(packet []byte)    // looks at what others tell memberlist
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	intake   *intake // nil: memberlist sees all
@@ -55,7 +60,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(m *Membership) *transport {
 	t := &transport{
-		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, got: m.pump.saw,
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, turn: m.near.turn, instead: m.near.instead, tend: m.near.tend, got: m.pump.saw,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		senders: map[string]*sender{}, inbound: map[string]int{}, syncs: map[string]int{},
 	}
@@ -98,28 +103,83 @@ func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 // nowhere.
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
 
-// WriteToAddress queues a packet.
+// errNotNear ends a probe of a member that others look after, errNotMet one of a member that is
+// dialled for the first time, which takes long where many start at once. memberlist takes both for
+// this peer's own fault and suspects nobody.
+var (
+	errNotNear = errors.New("membership: others look after that peer")
+	errNotMet  = errors.New("membership: that peer is being dialled")
+)
+
+// WriteToAddress queues a packet of memberlist's for a peer, or has somebody near take its news.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	switch t.turn(a.Name) {
+	case asked:
+		t.write(b, a.Name)
+	case looksAfter:
+		if met := t.write(b, a.Name); !met && slices.Contains(kinds(b), pingMsg) {
+			return time.Now(), errNotMet
+		}
+	default:
+		return time.Now(), t.passBy(b, a.Name)
+	}
+	return time.Now(), nil
+}
+
+// passBy sends a packet for a peer that is not near. An answer goes there all the same; what else
+// it carries is for anybody, but for a probe.
+func (t *transport) passBy(b []byte, peer string) (err error) {
+	if k := kinds(b); slices.Contains(k, ackMsg) || slices.Contains(k, nackMsg) {
+		t.write(b, peer)
+		return nil
+	}
+	var news [][]byte
+	_ = split(b, func(msg []byte) bool { // what memberlist wrote is whole
+		if msg[0] == pingMsg {
+			err = errNotNear
+			t.tend()
+		} else {
+			news = append(news, msg)
+		}
+		return true
+	})
+	if len(news) > 0 {
+		t.write(pack(news), t.instead())
+	}
+	return err
+}
+
+// kinds are those of a packet's messages.
+func kinds(packet []byte) (all []byte) {
+	_ = split(packet, func(msg []byte) bool {
+		all = append(all, msg[0])
+		return true
+	})
+	return all
+}
+
+// write queues a packet. It tells whether the peer was ever dialled before, with whatever outcome.
+func (t *transport) write(b []byte, peer string) (met bool) {
 	t.sent(b)
 	if t.intake != nil {
 		b = t.intake.m.seal.outgoing(b)
 	}
-	if len(b) == 0 || !t.admitted(a.Name) { // others may name anybody
-		return time.Now(), nil
+	if len(b) == 0 || !t.admitted(peer) { // others may name anybody
+		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || a.Name == "" || a.Name == t.net.Self() {
-		return time.Now(), nil
+	if t.closed || peer == "" || peer == t.net.Self() {
+		return true
 	}
-	s := t.senders[a.Name]
+	s := t.senders[peer]
 	if s == nil {
-		s = &sender{t: t, peer: a.Name, queue: make(chan []byte, 64)}
-		t.senders[a.Name] = s
+		s = &sender{t: t, peer: peer, queue: make(chan []byte, 64)}
+		t.senders[peer] = s
 		t.work.Go(s.run)
 	}
 	s.put(b)
-	return time.Now(), nil
+	return s.met.Load()
 }
 
 // talksTo tells whether packets went to a peer lately.
@@ -129,6 +189,14 @@ func (t *transport) talksTo(peer string) bool {
 	return t.senders[peer] != nil
 }
 
+// met tells whether packets go to a peer and it was dialled before, with whatever outcome.
+func (t *transport) met(peer string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.senders[peer]
+	return s != nil && s.met.Load()
+}
+
 // DialTimeout is for unnamed nodes, of which there are none.
 func (t *transport) DialTimeout(addr string, _ time.Duration) (net.Conn, error) {
 	return nil, errors.New("membership: dial without a peer id: " + addr)
@@ -136,13 +204,17 @@ func (t *transport) DialTimeout(addr string, _ time.Duration) (net.Conn, error) 
 
 // DialAddressTimeout opens a stream for a push/pull or a stream ping.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	peer := a.Name
+	if t.turn(peer) == passesBy { // memberlist chose it at random: another does as well
+		peer = t.instead()
+	}
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
-	c, err := t.net.Dial(ctx, a.Name, SyncProtocol)
+	c, err := t.net.Dial(ctx, peer, SyncProtocol)
 	if err != nil {
 		return nil, err
 	}
-	s, err := t.track(a.Name, c)
+	s, err := t.track(peer, c)
 	if err != nil {
 		return nil, err
 	}

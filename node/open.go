@@ -274,7 +274,7 @@ func (n *Node) openState() (err error) {
 	n.replica = n.ledger.Replica()
 	if n.members, err = membership.New(membership.Config{
 		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.begun.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
-		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+		Version: n.cfg.Version, Recipient: n.sealKey.Recipient(), Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Deciders: n.voting, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	}); err != nil {
 		return err
 	}

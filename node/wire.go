@@ -275,8 +275,18 @@ func (n *Node) exchangeConfig() digest.Config {
 	return digest.Config{
 		Net: n.host, Store: n.store, Verify: p2p.Verify, Accept: n.roster.Admitted, Log: n.log,
 		Deliver: n.statuses.pulled,
-		Peers:   func() []string { return n.members.View().Others() },
+		Peers:   n.members.Near,
 	}
+}
+
+// voting are the peers with a vote, as far as this one knows.
+func (n *Node) voting() (ids []string) {
+	for _, v := range n.ledger.Voters() {
+		if v.Voting {
+			ids = append(ids, v.Peer)
+		}
+	}
+	return ids
 }
 
 // neighbour hears of peers found by mDNS: only those that are admitted are of interest. It can come

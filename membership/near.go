@@ -1,0 +1,174 @@
+package membership
+
+import (
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	allNear = 16 // in a cluster of up to so many members everybody looks after everybody
+	beside  = 2  // in a larger one after so many on either side in the order of ids,
+	across  = 8  // and about so many of the others
+)
+
+// neighbourhood is whom a peer looks after: whom it probes, tells news and exchanges everything
+// with. Each takes a connection, and if everybody looked after everybody 120 members would have
+// 7140; when all start at once they do little else than to make those. So in a large cluster each
+// has some that it chooses by its id and theirs: both sides choose the same, and who comes later
+// changes little of it. Those beside each other make one ring of all members; those across are as
+// good as drawn at random, so that news is everywhere after a few steps.
+type neighbourhood struct {
+	self string
+	ids  []string // of members that are not dead, and self; sorted
+	near []string // of ids
+	with []string // always near: who decides together with this peer
+}
+
+func newNeighbourhood(self string, others, with []string) *neighbourhood {
+	n := &neighbourhood{self: self, with: with, ids: append(slices.Clone(others), self)}
+	slices.Sort(n.ids)
+	for _, id := range n.ids {
+		if n.has(id) {
+			n.near = append(n.near, id)
+		}
+	}
+	return n
+}
+
+// has tells whether a peer is near: it need not be a member yet.
+func (n *neighbourhood) has(peer string) bool {
+	if peer == n.self {
+		return false
+	}
+	if len(n.ids) <= allNear || slices.Contains(n.with, peer) || distance(n.self, peer) < across*(1<<32/uint64(len(n.ids))) {
+		return true
+	}
+	own, _ := slices.BinarySearch(n.ids, n.self)
+	its, _ := slices.BinarySearch(n.ids, peer)
+	apart := max(own, its) - min(own, its)
+	return min(apart, len(n.ids)-apart) <= beside
+}
+
+// distance of two peers is a number of 32 bits that is the same for both.
+func distance(a, b string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(min(a, b)))
+	h.Write([]byte(max(a, b)))
+	x := h.Sum64()
+	x ^= x >> 33 // the last bytes have little weight in the sum
+	x *= 0xff51afd7ed558ccd
+	return x >> 32
+}
+
+// neighbours knows the present neighbourhood, and what memberlist, which takes members at random,
+// has to do with each. Its lock is taken with that of Membership held, never the other way round.
+type neighbours struct {
+	m *Membership
+
+	mu      sync.Mutex
+	hood    *neighbourhood
+	called  map[string]time.Time // whom memberlist may turn to though it is not near, until when
+	next    int                  // of those near, the one that was looked after last
+	tending int                  // of those near that are looked after now
+}
+
+func newNeighbours(m *Membership) *neighbours {
+	return &neighbours{m: m, hood: newNeighbourhood(m.self, nil, nil), called: map[string]time.Time{}}
+}
+
+// update takes over who is not dead.
+func (n *neighbours) update(t *table) {
+	var others []string
+	for id, e := range t.entries {
+		if e.gossip == Alive || e.gossip == Suspect {
+			others = append(others, id)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hood = newNeighbourhood(t.self, others, n.hood.with)
+}
+
+// decide takes over who decides. If this peer does, the others are near: what they wait for each
+// other grows with the round trips that are measured here.
+func (n *neighbours) decide(all []string) {
+	if !slices.Contains(all, n.m.self) {
+		all = nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.hood; !slices.Equal(h.with, all) {
+		n.hood = newNeighbourhood(h.self, slices.DeleteFunc(slices.Clone(h.ids), func(id string) bool { return id == h.self }), all)
+	}
+}
+
+func (n *neighbours) now() *neighbourhood {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hood
+}
+
+// has tells whether this peer looks after another.
+func (n *neighbours) has(peer string) bool { return n.now().has(peer) }
+
+// all tells whether everybody is near.
+func (n *neighbours) all() bool { return len(n.now().ids) <= allNear }
+
+// Near lists the members that are alive and that this peer looks after: all in a small cluster. Who
+// has to do with anybody at all, whoever it is, takes one of these.
+func (m *Membership) Near() (ids []string) {
+	for _, id := range m.near.now().near {
+		if m.known(id).verdict == Alive {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// turn is what memberlist has to do with a member.
+type turn uint8
+
+const (
+	passesBy   turn = iota // nothing: others look after it
+	looksAfter             // it is near
+	asked                  // this package has memberlist turn to it
+)
+
+func (n *neighbours) turn(peer string) turn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case time.Now().Before(n.called[peer]):
+		return asked
+	case n.hood.has(peer):
+		return looksAfter
+	}
+	return passesBy
+}
+
+// instead is somebody near; "" if nobody is.
+func (n *neighbours) instead() string {
+	near := n.now().near
+	if len(near) == 0 {
+		return ""
+	}
+	return near[rand.N(len(near))]
+}
+
+// maxCalled is how many entries called has before those that are over are taken out.
+const maxCalled = 256
+
+// call lets memberlist turn to a peer for a while, whoever it is.
+func (n *neighbours) call(peer string, while time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if len(n.called) > maxCalled {
+		maps.DeleteFunc(n.called, func(_ string, until time.Time) bool { return now.After(until) })
+	}
+	n.called[peer] = now.Add(while)
+}

@@ -1,0 +1,123 @@
+package membership_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p"
+)
+
+// meetings counts the pairs of peers that dialled each other.
+type meetings struct {
+	mu    sync.Mutex
+	pairs map[[2]string]bool
+}
+
+func (m *meetings) note(a, b string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pairs[[2]string{min(a, b), max(a, b)}] = true
+}
+
+func (m *meetings) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.pairs)
+}
+
+// noted is the network and host of a peer whose dials are counted.
+type noted struct {
+	p2p.Net
+	membership.Host
+	all *meetings
+}
+
+func (n noted) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
+	n.all.note(n.Self(), peer)
+	return n.Net.Dial(ctx, peer, protocol)
+}
+
+func (n noted) Connect(ctx context.Context, peer string, addrs []string) error {
+	n.all.note(n.Self(), peer)
+	return n.Host.Connect(ctx, peer, addrs)
+}
+
+// large is a cluster of n that has settled, and who of it met whom.
+func large(t *testing.T, n int, body func(f *cluster, all *meetings)) {
+	if raceDetector {
+		t.Skip("the race detector ends itself over so much at once; clusters of 20 are large, too, and run with it")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f, all := clusterIn(t, memory(t), 0), &meetings{pairs: map[[2]string]bool{}}
+		defer f.close()
+		for i := range n {
+			p := f.start(fmt.Sprintf("p%d", i), "a", func(c *membership.Config) {
+				both := noted{c.Net, c.Host, all}
+				c.Net, c.Host = both, both
+			})
+			if i > 0 {
+				f.join(p)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.within(time.Minute, "everybody sees everybody", f.complete)
+		body(f, all)
+	})
+}
+
+func TestALargeClusterMakesFewConnectionsForEachMember(t *testing.T) {
+	const n = 60
+	large(t, n, func(f *cluster, all *meetings) {
+		time.Sleep(2 * time.Minute) // a minute is enough to probe everybody
+		if k := all.count(); k > n*(n-1)/3 {
+			t.Errorf("%d of %d pairs met", k, n*(n-1)/2)
+		}
+	})
+}
+
+func TestALargeClusterNoticesWhoIsSilent(t *testing.T) {
+	large(t, 60, func(f *cluster, all *meetings) {
+		time.Sleep(10 * time.Second)
+		for id := range f.peers {
+			if id != "p7" {
+				f.net.Cut("p7", id)
+			}
+		}
+		took := f.within(15*time.Second, "p7 is gone for all others", func() bool { return f.all("p7", membership.Dead, "p7") })
+		t.Logf("all know after %s", took)
+		f.net.Heal()
+		took = f.within(time.Minute, "everybody sees everybody again", f.complete)
+		t.Logf("and that it is back after %s", took)
+	})
+}
+
+func TestALargeClusterNoticesSoonWhoWasKilled(t *testing.T) {
+	large(t, 60, func(f *cluster, _ *meetings) {
+		time.Sleep(10 * time.Second)
+		f.kill("p7")
+		took := f.within(10*time.Second, "p7 is gone for all others", func() bool { return f.all("p7", membership.Dead, "p7") })
+		t.Logf("all know after %s", took)
+	})
+}
+
+// Some cannot reach a member that lives: a broken route is no reason to call it dead.
+func TestALargeClusterKeepsAMemberThatOneCannotReach(t *testing.T) {
+	large(t, 60, func(f *cluster, all *meetings) {
+		f.net.Cut("p7", "p9")
+		f.net.Cut("p7", "p20")
+		for id, p := range f.peers {
+			defer p.Observe(func(v *membership.View) {
+				if v.Verdict("p7") == membership.Dead {
+					t.Errorf("%s calls p7 dead", id)
+				}
+			})()
+		}
+		time.Sleep(time.Minute)
+	})
+}

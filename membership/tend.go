@@ -1,0 +1,70 @@
+package membership
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/coveyproject/covey/internal/strain"
+)
+
+// tendAtOnce is how many members are looked after at the same time.
+const tendAtOnce = 4
+
+// tend looks after the next member that is near. The transport calls it when memberlist, which
+// probes all members in turn, comes to one that is not: otherwise those near would be probed the
+// more seldom the more members there are. It returns at once.
+func (n *neighbours) tend() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	near := n.hood.near
+	if len(near) == 0 || n.tending >= tendAtOnce {
+		return
+	}
+	n.next++
+	peer := near[n.next%len(near)]
+	if n.m.probes.begin(func(ctx context.Context) { n.lookAfter(ctx, peer) }) {
+		n.tending++
+	}
+}
+
+// lookAfter pings a member, has others ask it if it is silent, and has memberlist suspect it if
+// they hear nothing either. One that is dialled for the first time is pinged only, as by memberlist
+// (see errNotMet), and a peer that gets too little time itself judges nobody.
+func (n *neighbours) lookAfter(ctx context.Context, peer string) {
+	defer func() {
+		n.mu.Lock()
+		n.tending--
+		n.mu.Unlock()
+	}()
+	m := n.m
+	if m.known(peer).verdict != Alive {
+		return
+	}
+	met, lives := m.transport.met(peer), m.livesOf(peer)
+	m.reach.greet(peer) // waits for ProbeTimeout
+	silent := func() bool { return met && m.livesOf(peer) == lives && ctx.Err() == nil }
+	if silent() && !strain.Recent() && !n.vouched(ctx, peer) && silent() {
+		m.accuse(peer, false)
+	}
+}
+
+// vouched tells whether others get an answer from a peer, within about a probe's time.
+func (n *neighbours) vouched(ctx context.Context, peer string) bool {
+	ctx, cancel := strain.Timeout(ctx, n.m.timings.Probe)
+	defer cancel()
+	return n.m.probes.askOthers(ctx, peer) == answered
+}
+
+// accuse has memberlist, which tells everybody, suspect a peer or hold it dead.
+func (m *Membership) accuse(peer string, dead bool) {
+	incarnation, known := m.intake.highest(peer)
+	m.mu.Lock()
+	t, live := m.transport, known && !m.stopped
+	m.mu.Unlock()
+	if live && t != nil {
+		a := claim{dead, accuseBody{Incarnation: incarnation, Node: peer, From: m.self}}
+		t.pass(&memberlist.Packet{Buf: a.encode(), From: peerName(m.self), Timestamp: time.Now()})
+	}
+}
