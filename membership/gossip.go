@@ -57,27 +57,21 @@ func (m *Membership) runPump(ctx context.Context) {
 	}
 }
 
-// tellSome pings a few members at random, without waiting for their answers: those first to whom
-// packets go already. News is no reason to make a connection: where many peers come at once each
-// would make one with everybody within seconds, when all have most to do.
+// tellSome pings a few members near at random, without waiting for their answers: those first to
+// whom packets go already. News is no reason to make a connection: where many peers come at once
+// each would make one with everybody near within seconds, when all have most to do.
 func (m *Membership) tellSome(work *sync.WaitGroup) {
-	list := m.running()
-	if list == nil {
-		return
-	}
-	var near, far []string // names: all else of a member belongs to memberlist, which changes it under its own lock
-	for _, n := range list.Members() {
-		switch {
-		case n.Name == m.self, !m.near.has(n.Name):
-		case m.transport.talksTo(n.Name):
-			near = append(near, n.Name)
-		default:
-			far = append(far, n.Name)
+	var met, others []string
+	for _, id := range m.near.now().near {
+		if m.transport.talksTo(id) {
+			met = append(met, id)
+		} else {
+			others = append(others, id)
 		}
 	}
-	rand.Shuffle(len(near), func(i, j int) { near[i], near[j] = near[j], near[i] })
-	rand.Shuffle(len(far), func(i, j int) { far[i], far[j] = far[j], far[i] })
-	all := append(near, far...)
+	rand.Shuffle(len(met), func(i, j int) { met[i], met[j] = met[j], met[i] })
+	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	all := append(met, others...)
 	for _, name := range all[:min(len(all), gossipTo)] {
 		work.Go(func() { m.reach.greet(name) })
 	}

@@ -51,8 +51,8 @@ func (m *Membership) Hint() Hint {
 	return m.hint
 }
 
-// SetHint says who coordinates; older news than what is known is ignored. Everybody alive is told
-// at once, the rest by gossip.
+// SetHint says who coordinates; older news than what is known is ignored. A peer that coordinates
+// itself tells everybody alive at once, another those that are near; gossip tells the rest.
 func (m *Membership) SetHint(h Hint) {
 	if h.Epoch.IsZero() || h.Coordinator == "" || !m.takeHint(h) {
 		return
@@ -67,16 +67,13 @@ func (m *Membership) SetHint(h Hint) {
 		return // gossip does it
 	}
 	for _, n := range others {
-		if own := h.Coordinator == m.self; own {
-			m.near.call(n.Name, m.timings.ProbeTimeout)
-		} else if !m.near.has(n.Name) {
+		if n.Name == m.self || h.Coordinator != m.self && !m.near.has(n.Name) {
 			continue
 		}
-		if n.Name != m.self {
-			// A copy: memberlist changes its own, all but the name, while others read it.
-			to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: 1, PMax: memberlist.ProtocolVersionMax}
-			_ = list.SendBestEffort(&to, msg)
-		}
+		m.near.call(n.Name, m.timings.ProbeTimeout)
+		// A copy: memberlist changes its own, all but the name, while others read it.
+		to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: 1, PMax: memberlist.ProtocolVersionMax}
+		_ = list.SendBestEffort(&to, msg)
 	}
 }
 

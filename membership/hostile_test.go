@@ -152,9 +152,18 @@ func (f *cluster) unsuspected(t *testing.T) {
 }
 
 func TestForgedAccusationsOfPeersThatLiveAreBelievedByNobody(t *testing.T) {
-	amongLiars(t, 5, func(t *testing.T, f *cluster, l liar) {
+	forgedAccusations(t, 5, 20)
+}
+
+// In a large cluster most have no connection to most others.
+func TestForgedAccusationsInALargeClusterAreBelievedByNobody(t *testing.T) {
+	forgedAccusations(t, 24, 3)
+}
+
+func forgedAccusations(t *testing.T, n, rounds int) {
+	amongLiars(t, n, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)
-		for range 20 {
+		for range rounds {
 			for to := range f.peers {
 				var lies [][]byte
 				var entries []state

@@ -1,7 +1,8 @@
 package membership
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -55,13 +56,8 @@ func (n *neighbourhood) has(peer string) bool {
 
 // distance of two peers is a number of 32 bits that is the same for both.
 func distance(a, b string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(min(a, b)))
-	h.Write([]byte(max(a, b)))
-	x := h.Sum64()
-	x ^= x >> 33 // the last bytes have little weight in the sum
-	x *= 0xff51afd7ed558ccd
-	return x >> 32
+	h := sha256.Sum256([]byte(min(a, b) + max(a, b)))
+	return uint64(binary.BigEndian.Uint32(h[:]))
 }
 
 // neighbours knows the present neighbourhood, and what memberlist, which takes members at random,

@@ -91,7 +91,7 @@ func TestAMemberHasAsManyNeighboursInALargerCluster(t *testing.T) {
 }
 
 // Each change of a neighbourhood is a connection.
-func TestANewcomerMakesFewOthersNeighbours(t *testing.T) {
+func TestANewcomerMakesNoOthersNeighbours(t *testing.T) {
 	all := ids(120, 3)
 	made := 0
 	for n := 60; n < len(all); n++ {

@@ -75,14 +75,16 @@ func TestALargeClusterMakesFewConnectionsForEachMember(t *testing.T) {
 	const n = 60
 	large(t, n, func(f *cluster, all *meetings) {
 		time.Sleep(2 * time.Minute) // a minute is enough to probe everybody
-		if k := all.count(); k > n*(n-1)/3 {
+		if k := all.count(); k > n*(n-1)/4 {
 			t.Errorf("%d of %d pairs met", k, n*(n-1)/2)
+		} else {
+			t.Logf("%d of %d pairs met", k, n*(n-1)/2)
 		}
 	})
 }
 
 func TestALargeClusterNoticesWhoIsSilent(t *testing.T) {
-	large(t, 60, func(f *cluster, all *meetings) {
+	large(t, 60, func(f *cluster, _ *meetings) {
 		time.Sleep(10 * time.Second)
 		for id := range f.peers {
 			if id != "p7" {
@@ -107,8 +109,8 @@ func TestALargeClusterNoticesSoonWhoWasKilled(t *testing.T) {
 }
 
 // Some cannot reach a member that lives: a broken route is no reason to call it dead.
-func TestALargeClusterKeepsAMemberThatOneCannotReach(t *testing.T) {
-	large(t, 60, func(f *cluster, all *meetings) {
+func TestALargeClusterKeepsAMemberThatTwoCannotReach(t *testing.T) {
+	large(t, 60, func(f *cluster, _ *meetings) {
 		f.net.Cut("p7", "p9")
 		f.net.Cut("p7", "p20")
 		for id, p := range f.peers {

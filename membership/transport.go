@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +21,9 @@ const (
 	packetBytes   = 8 << 10          // memberlist packs at most so much into a packet
 	senderIdle    = 60 * time.Second // a neighbour without packets for so long loses its stream
 	writeDeadline = 2 * time.Second
-	packetStreams = 4 // inbound packet streams per peer: one, and some that are about to end
-	syncTime      = 5 * time.Second
-	syncStreams   = 4 // inbound push/pulls per peer
+	packetStreams = 4               // inbound packet streams per peer: one, and some that are about to end
+	syncTime      = 5 * time.Second // memberlist turns to a peer within so long when it is to exchange everything with it
+	syncStreams   = 4               // inbound push/pulls per peer
 	allSyncs      = 64
 )
 
@@ -117,7 +116,7 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 	case asked:
 		t.write(b, a.Name)
 	case looksAfter:
-		if met := t.write(b, a.Name); !met && slices.Contains(kinds(b), pingMsg) {
+		if met := t.write(b, a.Name); !met && probes(b) {
 			return time.Now(), errNotMet
 		}
 	default:
@@ -128,34 +127,39 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 
 // passBy sends a packet for a peer that is not near. An answer goes there all the same; what else
 // it carries is for anybody, but for a probe.
-func (t *transport) passBy(b []byte, peer string) (err error) {
-	if k := kinds(b); slices.Contains(k, ackMsg) || slices.Contains(k, nackMsg) {
-		t.write(b, peer)
-		return nil
-	}
+func (t *transport) passBy(b []byte, peer string) error {
+	answer, probe := false, false
 	var news [][]byte
 	_ = split(b, func(msg []byte) bool { // what memberlist wrote is whole
+		answer = answer || msg[0] == ackMsg || msg[0] == nackMsg
 		if msg[0] == pingMsg {
-			err = errNotNear
-			t.tend()
+			probe = true
 		} else {
 			news = append(news, msg)
 		}
 		return true
 	})
-	if len(news) > 0 {
+	switch {
+	case answer:
+		t.write(b, peer)
+		return nil
+	case len(news) > 0:
 		t.write(pack(news), t.instead())
 	}
-	return err
+	if probe {
+		t.tend()
+		return errNotNear
+	}
+	return nil
 }
 
-// kinds are those of a packet's messages.
-func kinds(packet []byte) (all []byte) {
+// probes tells whether a packet has a ping in it.
+func probes(packet []byte) (yes bool) {
 	_ = split(packet, func(msg []byte) bool {
-		all = append(all, msg[0])
-		return true
+		yes = msg[0] == pingMsg
+		return !yes
 	})
-	return all
+	return yes
 }
 
 // write queues a packet. It tells whether the peer was ever dialled before, with whatever outcome.

@@ -126,6 +126,39 @@ func TestPacketsArriveInOrderOnOneStream(t *testing.T) {
 	})
 }
 
+// Where many start at once, a first dial takes longer than a probe waits.
+func TestAMemberThatIsBeingDialledIsNotProbedYet(t *testing.T) {
+	onALine(t, func(t *testing.T, l *line) {
+		ping := encodeMessage(pingMsg, pingBody{Node: "b"})
+		l.net.Cut("a", "b")
+		for range 3 {
+			if _, err := l.a.WriteToAddress(ping, memberlist.Address{Name: "b"}); err != errNotMet {
+				t.Errorf("while it is being dialled: %v", err)
+			}
+		}
+		l.send(t, "b", string(encodeMessage(aliveMsg, aliveBody{}))) // news goes there all the same
+		time.Sleep(writeDeadline + time.Second)                      // the dial has failed
+		l.send(t, "b", string(ping))
+	})
+}
+
+func TestWhatMemberlistHasForAMemberThatIsNotNearGoesToSomebodyWhoIs(t *testing.T) {
+	onALine(t, func(t *testing.T, l *line) {
+		tended := 0
+		l.a.turn, l.a.instead, l.a.tend = func(string) turn { return passesBy }, func() string { return "b" }, func() { tended++ }
+		ping, news := encodeMessage(pingMsg, pingBody{Node: "c"}), encodeMessage(deadMsg, accuseBody{Node: "d"})
+		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "c"}); err != errNotNear || tended != 1 {
+			t.Errorf("a probe: %v, and %d were looked after instead", err, tended)
+		}
+		l.send(t, "c", string(news))
+		l.send(t, "b", string(encodeMessage(ackMsg, struct{}{})))
+		want := []string{string(news), string(news), string(encodeMessage(ackMsg, struct{}{}))}
+		if !slices.Equal(l.got, want) || len(l.a.senders) != 1 {
+			t.Errorf("%q came, by %d streams", l.got, len(l.a.senders))
+		}
+	})
+}
+
 func TestWritingNeverFailsAndNeverWaits(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
 		l.net.Cut("a", "b")

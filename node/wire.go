@@ -365,13 +365,6 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 
 func newStatuses(n *Node) *statuses {
 	s := &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: wake.New()}
-	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Known: s.known, Seats: func() (vote []taskstate.PeerID) {
-		for _, v := range n.ledger.Voters() {
-			if v.Voting {
-				vote = append(vote, v.Peer)
-			}
-		}
-		return vote
-	}})
+	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Known: s.known, Seats: n.voting})
 	return s
 }

@@ -111,7 +111,7 @@ func (v *View) peerRow(m ledger.Member, view *membership.View) peerRow {
 	case relayed:
 		p.Path = "relayed"
 	default:
-		p.RTT = 0 // what it was is no news of a peer that cannot be reached
+		p.RTT = 0 // what it was is no news of a peer to which no connection stands
 	}
 	if m.Left {
 		p.Standing = string(coordinator.Left)
