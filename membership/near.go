@@ -131,15 +131,15 @@ type turn uint8
 const (
 	passesBy   turn = iota // nothing: others look after it
 	looksAfter             // it is near
-	asked                  // this package has memberlist turn to it
+	freely                 // whatever it likes: all are near, or this package has it turn to that one
 )
 
 func (n *neighbours) turn(peer string) turn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case time.Now().Before(n.called[peer]):
-		return asked
+	case len(n.hood.ids) <= allNear, time.Now().Before(n.called[peer]):
+		return freely
 	case n.hood.has(peer):
 		return looksAfter
 	}

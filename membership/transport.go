@@ -113,7 +113,7 @@ var (
 // WriteToAddress queues a packet of memberlist's for a peer, or has somebody near take its news.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	switch t.turn(a.Name) {
-	case asked:
+	case freely:
 		t.write(b, a.Name)
 	case looksAfter:
 		if met := t.write(b, a.Name); !met && probes(b) {

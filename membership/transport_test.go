@@ -129,6 +129,7 @@ func TestPacketsArriveInOrderOnOneStream(t *testing.T) {
 // Where many start at once, a first dial takes longer than a probe waits.
 func TestAMemberThatIsBeingDialledIsNotProbedYet(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
+		l.a.turn = func(string) turn { return looksAfter } // as in a large cluster
 		ping := encodeMessage(pingMsg, pingBody{Node: "b"})
 		l.net.Cut("a", "b")
 		for range 3 {
