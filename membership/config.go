@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/coveyproject/covey/internal/strain"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/p2p/starts"
@@ -52,6 +53,7 @@ type Config struct {
 	Expect   int                    // how many peers the cluster has, if known (size of the roster); chooses the timings
 	Timings  Timings                // zero fields take the default for that many peers
 	Log      *slog.Logger           // nil: silent
+	strained func() bool            // strain.Recent, but for tests
 }
 
 // Timings say how quickly silence is noticed and what that costs. Zero fields mean the default.
@@ -124,6 +126,9 @@ func (c *Config) normalize() error {
 	}
 	if c.Admitted == nil {
 		c.Admitted = func(string) bool { return true }
+	}
+	if c.strained == nil {
+		c.strained = strain.Recent
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil

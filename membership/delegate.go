@@ -89,7 +89,7 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []
 func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Config {
 	d := delegate{m}
 	c := memberlist.DefaultLANConfig()
-	c.Name, c.BindPort, c.AdvertisePort = m.self, 1, 1
+	c.Name, c.BindPort, c.AdvertisePort = m.self, memberPort, memberPort
 	c.Transport, c.Delegate, c.Events, c.Alive, c.Merge, c.Ping = t, d, d, d, d, d
 	c.RequireNodeNames = true
 	c.EnableCompression = false

@@ -29,7 +29,9 @@
 //     sends is named (Liars) and logged, once a minute.
 //   - Neighbours. Above sixteen members memberlist is held to those that are near (neighbourhood):
 //     about a dozen, chosen by both ids. Everybody else's probes, news and exchanges are theirs to
-//     make; a claim of somebody who is not near waits a while for its refutation.
+//     make; a claim of somebody who is not near waits a while for its refutation. A peer that gets
+//     too little time itself leaves those that are not near to others, and is slow to doubt the
+//     rest: most of them are only late.
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by
 //     itself in memberlist; a loop keeps trying absent peers of the book, quickly while this peer
 //     is alone or newly started.

@@ -70,3 +70,6 @@ func (r *reacher) reachAll(ctx context.Context, ids []string, report func(id str
 		}
 	})
 }
+
+// WithoutTime is a peer that gets too little time itself.
+func WithoutTime(c *Config) { c.strained = func() bool { return true } }

@@ -67,6 +67,9 @@ func (m *Membership) claimedGone(from string, a claim) bool {
 		return false
 	}
 	own := a.goodbye() && from == a.Node
+	if !own && !a.dead && m.near.spares(a.Node) {
+		return false // those near look into it, and say so if it is gone
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch m.table.judge(a.Node, time.Now(), m.timings.ProbeTimeout) {
@@ -143,7 +146,8 @@ func (m *Membership) examine(ctx context.Context, first claim) {
 }
 
 // awaitRefutation waits while a peer that is suspected may still refute it, which it mostly does:
-// that is no reason for everybody to connect to it. It ends soon when those near hold it dead.
+// that is no reason for everybody to connect to it. It ends soon when those near hold it dead and
+// this peer gets time enough.
 func (m *Membership) awaitRefutation(ctx context.Context, peer string) {
 	refutes := time.Duration(m.timings.Suspicion) * m.timings.Probe
 	until := time.Now().Add(refutes + rand.N(refutes))
@@ -152,7 +156,7 @@ func (m *Membership) awaitRefutation(ctx context.Context, peer string) {
 		defer m.mu.Unlock()
 		return m.hearings[peer].dead
 	}
-	for !dead() && m.accused(peer) && time.Now().Before(until) && ctx.Err() == nil {
+	for (!dead() || m.cfg.strained()) && m.accused(peer) && time.Now().Before(until) && ctx.Err() == nil {
 		_ = pause.For(ctx, m.timings.ProbeTimeout/2)
 	}
 }

@@ -48,7 +48,7 @@ func (m *Membership) runPump(ctx context.Context) {
 		case <-m.pump.Signal:
 		}
 		m.tellSome(&work)
-		t.Reset(m.timings.Gossip)
+		t.Reset(m.timings.Gossip * m.near.slower())
 		select {
 		case <-ctx.Done():
 			return

@@ -70,9 +70,8 @@ func (m *Membership) SetHint(h Hint) {
 		if n.Name == m.self || h.Coordinator != m.self && !m.near.has(n.Name) {
 			continue
 		}
-		m.near.call(n.Name, m.timings.ProbeTimeout)
 		// A copy: memberlist changes its own, all but the name, while others read it.
-		to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: 1, PMax: memberlist.ProtocolVersionMax}
+		to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: wantedPort, PMax: memberlist.ProtocolVersionMax}
 		_ = list.SendBestEffort(&to, msg)
 	}
 }

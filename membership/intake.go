@@ -109,7 +109,7 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 		if decodeBody(body, &p) == nil && p.SourceNode == from {
 			if p.Node == in.self || in.m.cfg.Admitted(p.Node) {
 				if msg[0] == indirectMsg {
-					in.m.near.call(p.Node, in.m.timings.ProbeTimeout)
+					return wantedPing(body)
 				}
 				return msg
 			}
@@ -178,7 +178,7 @@ func odd(a *aliveBody) error {
 	switch {
 	case a.Node == "" || len(a.Node) > maxName:
 		return errors.New("a member without a proper name")
-	case !bytes.Equal(a.Addr, syntheticIP(a.Node)) || a.Port != 1:
+	case !bytes.Equal(a.Addr, syntheticIP(a.Node)) || a.Port != memberPort:
 		return errors.New("a member with another's address")
 	case !bytes.Equal(a.Vsn, versions[:]):
 		return errors.New("other protocol versions")
@@ -226,7 +226,7 @@ func (in *intake) believes(ctx context.Context, from, peer string, incarnation u
 // counted: it goes on from there.
 func (in *intake) remind(peer string, last signedRecord) {
 	in.m.sendAlive(peer, aliveBody{
-		Incarnation: last.incarnation, Node: peer, Addr: syntheticIP(peer), Port: 1, Meta: last.signed, Vsn: versions[:],
+		Incarnation: last.incarnation, Node: peer, Addr: syntheticIP(peer), Port: memberPort, Meta: last.signed, Vsn: versions[:],
 	})
 }
 

@@ -46,6 +46,16 @@ type (
 		Node       string
 		SourceNode string
 	}
+	indirectBody struct { // an indirect ping, whole
+		SeqNo      uint32
+		Target     []byte
+		Port       uint16
+		Node       string
+		Nack       bool
+		SourceAddr []byte `codec:",omitempty"`
+		SourcePort uint16 `codec:",omitempty"`
+		SourceNode string `codec:",omitempty"`
+	}
 	stateHeader struct {
 		Nodes        int
 		UserStateLen int

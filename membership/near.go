@@ -67,13 +67,13 @@ type neighbours struct {
 
 	mu      sync.Mutex
 	hood    *neighbourhood
-	called  map[string]time.Time // whom memberlist may turn to though it is not near, until when
-	next    int                  // of those near, the one that was looked after last
-	tending int                  // of those near that are looked after now
+	next    int                // of those near, the one that was looked after last
+	tending int                // of those near that are looked after now
+	silent  map[string]silence // those near that were silent when they were looked after last
 }
 
 func newNeighbours(m *Membership) *neighbours {
-	return &neighbours{m: m, hood: newNeighbourhood(m.self, nil, nil), called: map[string]time.Time{}}
+	return &neighbours{m: m, hood: newNeighbourhood(m.self, nil, nil), silent: map[string]silence{}}
 }
 
 // update takes over who is not dead.
@@ -87,6 +87,7 @@ func (n *neighbours) update(t *table) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hood = newNeighbourhood(t.self, others, n.hood.with)
+	maps.DeleteFunc(n.silent, func(id string, _ silence) bool { return !n.hood.has(id) })
 }
 
 // decide takes over who decides. If this peer does, the others are near: what they wait for each
@@ -111,8 +112,33 @@ func (n *neighbours) now() *neighbourhood {
 // has tells whether this peer looks after another.
 func (n *neighbours) has(peer string) bool { return n.now().has(peer) }
 
+// spares tells whether this peer leaves another to those near it for now, because it gets too
+// little time itself. Then most of those that seem to be silent are only late, here and elsewhere,
+// and if everybody dialled each of them all would be later still.
+func (n *neighbours) spares(peer string) bool { return n.m.cfg.strained() && !n.has(peer) }
+
 // all tells whether everybody is near.
 func (n *neighbours) all() bool { return len(n.now().ids) <= allNear }
+
+const (
+	slowest = 6 // in a cluster of over 80 members news is told so many times less often than in a small one,
+	weary   = 3 // and so many times less again by a peer that gets too little time
+)
+
+// slower is how many times longer a member waits between two rounds of news than in a small
+// cluster. A newcomer is news to everybody: as a whole, members would be the busier with each one
+// the more there are. In a longer round more news goes along.
+func (n *neighbours) slower() time.Duration {
+	size := len(n.now().ids)
+	times := time.Duration(min(1+size/allNear, slowest))
+	switch {
+	case size <= allNear:
+		return 1
+	case n.m.cfg.strained():
+		return times * weary
+	}
+	return times
+}
 
 // Near lists the members that are alive and that this peer looks after: all in a small cluster. Who
 // has to do with anybody at all, whoever it is, takes one of these.
@@ -125,27 +151,6 @@ func (m *Membership) Near() (ids []string) {
 	return ids
 }
 
-// turn is what memberlist has to do with a member.
-type turn uint8
-
-const (
-	passesBy   turn = iota // nothing: others look after it
-	looksAfter             // it is near
-	freely                 // whatever it likes: all are near, or this package has it turn to that one
-)
-
-func (n *neighbours) turn(peer string) turn {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case len(n.hood.ids) <= allNear, time.Now().Before(n.called[peer]):
-		return freely
-	case n.hood.has(peer):
-		return looksAfter
-	}
-	return passesBy
-}
-
 // instead is somebody near; "" if nobody is.
 func (n *neighbours) instead() string {
 	near := n.now().near
@@ -153,18 +158,4 @@ func (n *neighbours) instead() string {
 		return ""
 	}
 	return near[rand.N(len(near))]
-}
-
-// maxCalled is how many entries called has before those that are over are taken out.
-const maxCalled = 256
-
-// call lets memberlist turn to a peer for a while, whoever it is.
-func (n *neighbours) call(peer string, while time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	if len(n.called) > maxCalled {
-		maps.DeleteFunc(n.called, func(_ string, until time.Time) bool { return now.After(until) })
-	}
-	n.called[peer] = now.Add(while)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -157,4 +158,23 @@ func alive(self string, ids []string) map[string]*entry {
 	}
 	delete(out, self)
 	return out
+}
+
+func TestALargerClusterTellsNewsLessOftenAndOneWithoutTimeEvenLess(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		few, more := rapid.IntRange(0, 200).Draw(t, "others"), rapid.IntRange(0, 100).Draw(t, "more")
+		pace := func(others int, strained bool) time.Duration {
+			m := &Membership{self: "self", cfg: Config{strained: func() bool { return strained }}}
+			n := newNeighbours(m)
+			n.hood = newNeighbourhood("self", ids(others, 0), nil)
+			return n.slower()
+		}
+		a, b, busy := pace(few, false), pace(few+more, false), pace(few, true)
+		if a < 1 || b < a || busy < a || b > slowest || busy > slowest*weary {
+			t.Fatalf("with %d others %d times, %d without time, with %d more %d", few, a, busy, more, b)
+		}
+		if large := few+1 > allNear; large != (busy > a) || !large && a != 1 {
+			t.Fatalf("with %d others %d times, %d without time", few, a, busy)
+		}
+	})
 }

@@ -84,7 +84,7 @@ func (m *Membership) known(peer string) (a knownPeer) {
 // broke. It returns at once. If a dial is refused here the peer is suspect, if it is refused to
 // another peer too it is dead; a timeout changes nothing.
 func (m *Membership) Probe(peer string) {
-	if peer != m.self {
+	if peer != m.self && !m.near.spares(peer) {
 		m.probes.look(peer)
 	}
 }

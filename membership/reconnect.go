@@ -213,8 +213,7 @@ func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 // greet lets a peer hear of this one: if gossip has not told it, it asks for more.
 func (r *reacher) greet(id string) {
 	if list := r.absentees.running(); list != nil {
-		r.near.call(id, r.timings.ProbeTimeout)
-		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: 1})
+		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: wantedPort})
 	}
 }
 
@@ -246,7 +245,6 @@ func (r *reacher) reach(ctx context.Context, id string) error {
 			return errors.New("this peer is stopping")
 		}
 		old := r.outdated.Load()
-		r.near.call(id, syncTime)
 		_, err := list.Join([]string{joinString(id)})
 		if err == nil && r.outdated.Load() != old { // it now knows that it has to be told better: do so, gossip takes its time
 			_, err = list.Join([]string{joinString(id)})

@@ -49,8 +49,8 @@ func (n noted) Connect(ctx context.Context, peer string, addrs []string) error {
 }
 
 // large is a cluster of n that has settled, and who of it met whom.
-func large(t *testing.T, n int, body func(f *cluster, all *meetings)) {
-	if raceDetector {
+func large(t *testing.T, n int, body func(f *cluster, all *meetings), tweak ...func(*membership.Config)) {
+	if raceDetector && n > 24 {
 		t.Skip("the race detector ends itself over so much at once; clusters of 20 are large, too, and run with it")
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -60,6 +60,9 @@ func large(t *testing.T, n int, body func(f *cluster, all *meetings)) {
 			p := f.start(fmt.Sprintf("p%d", i), "a", func(c *membership.Config) {
 				both := noted{c.Net, c.Host, all}
 				c.Net, c.Host = both, both
+				for _, w := range tweak {
+					w(c)
+				}
 			})
 			if i > 0 {
 				f.join(p)
@@ -122,4 +125,33 @@ func TestALargeClusterKeepsAMemberThatTwoCannotReach(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// Answers come later than a probe waits, and no peer gets the time to tell whose fault that is.
+func TestPeersWithoutTimeHoldNobodyDeadForBeingLate(t *testing.T) {
+	large(t, 24, func(f *cluster, _ *meetings) {
+		f.net.Delay(600 * time.Millisecond)
+		for id, p := range f.peers {
+			defer p.Observe(func(v *membership.View) {
+				for _, m := range v.Members {
+					if m.Verdict == membership.Dead {
+						t.Errorf("%s calls %s dead", id, m.ID)
+					}
+				}
+			})()
+		}
+		time.Sleep(3 * time.Minute)
+	}, membership.WithoutTime)
+}
+
+func TestPeersWithoutTimeNoticeInTheEndWhoIsSilent(t *testing.T) {
+	large(t, 24, func(f *cluster, _ *meetings) {
+		for id := range f.peers {
+			if id != "p7" {
+				f.net.Cut("p7", id)
+			}
+		}
+		took := f.within(time.Minute, "p7 is gone for all others", func() bool { return f.all("p7", membership.Dead, "p7") })
+		t.Logf("all know after %s", took)
+	}, membership.WithoutTime)
 }

@@ -64,7 +64,6 @@ func (m *Membership) askSuspect(ctx context.Context, r rumour) {
 		if list == nil || !m.stillSuspected(r) {
 			return
 		}
-		m.near.call(r.node, syncTime)
 		if _, err := list.Join([]string{joinString(r.node)}); err != nil {
 			m.log.Debug("a suspected peer does not answer", "peer", r.node, "err", err)
 			continue

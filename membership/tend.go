@@ -9,12 +9,14 @@ import (
 	"github.com/coveyproject/covey/internal/strain"
 )
 
-// tendAtOnce is how many members are looked after at the same time.
-const tendAtOnce = 4
+const (
+	tendAtOnce = 4 // members are looked after at the same time
+	strainedBy = 3 // times that one is silent, without a sign of life in between, before a peer that gets too little time itself doubts it
+)
 
-// tend looks after the next member that is near. The transport calls it when memberlist, which
-// probes all members in turn, comes to one that is not: otherwise those near would be probed the
-// more seldom the more members there are. It returns at once.
+// tend looks after the next member that is near. In a large cluster the transport calls it in place
+// of each probe of memberlist's, which goes through all members in turn: those near would be probed
+// the more seldom the more members there are. It returns at once.
 func (n *neighbours) tend() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -30,8 +32,8 @@ func (n *neighbours) tend() {
 }
 
 // lookAfter pings a member, has others ask it if it is silent, and has memberlist suspect it if
-// they hear nothing either. One that is dialled for the first time is pinged only, as by memberlist
-// (see errNotMet), and a peer that gets too little time itself judges nobody.
+// they hear nothing either. One that is dialled for the first time, which takes long where many
+// start at once, is pinged only.
 func (n *neighbours) lookAfter(ctx context.Context, peer string) {
 	defer func() {
 		n.mu.Lock()
@@ -45,9 +47,33 @@ func (n *neighbours) lookAfter(ctx context.Context, peer string) {
 	met, lives := m.transport.met(peer), m.livesOf(peer)
 	m.reach.greet(peer) // waits for ProbeTimeout
 	silent := func() bool { return met && m.livesOf(peer) == lives && ctx.Err() == nil }
-	if silent() && !strain.Recent() && !n.vouched(ctx, peer) && silent() {
+	if n.doubts(peer, lives, silent()) && !n.vouched(ctx, peer) && silent() {
 		m.accuse(peer, false)
 	}
+}
+
+// silence is how often in a row a member was silent, without a sign of life in between.
+type silence struct {
+	lives uint64 // its signs of life until then
+	times int
+}
+
+// doubts notes whether a member was silent just now, and tells whether that is often enough for
+// others to be asked.
+func (n *neighbours) doubts(peer string, lives uint64, silent bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !silent {
+		delete(n.silent, peer)
+		return false
+	}
+	q := n.silent[peer]
+	if q.lives != lives {
+		q = silence{lives: lives}
+	}
+	q.times++
+	n.silent[peer] = q
+	return q.times >= strainedBy || !n.m.cfg.strained()
 }
 
 // vouched tells whether others get an answer from a peer, within about a probe's time.

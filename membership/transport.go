@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,9 +23,8 @@ const (
 	packetBytes   = 8 << 10          // memberlist packs at most so much into a packet
 	senderIdle    = 60 * time.Second // a neighbour without packets for so long loses its stream
 	writeDeadline = 2 * time.Second
-	packetStreams = 4               // inbound packet streams per peer: one, and some that are about to end
-	syncTime      = 5 * time.Second // memberlist turns to a peer within so long when it is to exchange everything with it
-	syncStreams   = 4               // inbound push/pulls per peer
+	packetStreams = 4 // inbound packet streams per peer: one, and some that are about to end
+	syncStreams   = 4 // inbound push/pulls per peer
 	allSyncs      = 64
 )
 
@@ -36,9 +37,10 @@ type transport struct {
 	heard    func(peer string)      // an authenticated packet came from there
 	refused  func(peer string)      // nobody listens there
 	sent     func(packet []byte)    // looks at what memberlist tells others
-	turn     func(peer string) turn // what memberlist has to do with that peer
-	instead  func() string          // somebody it may turn to
-	tend     func()                 // looks after the next one near, in place of one that is not
+	near     func(peer string) bool // memberlist may turn to that peer as it likes,
+	allNear  func() bool            // and to any,
+	instead  func() string          // or to this one
+	tend     func()                 // looks after the next one near, in place of whom memberlist probes
 	got      func(packet []byte)    // looks at what others tell memberlist
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
@@ -59,7 +61,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(m *Membership) *transport {
 	t := &transport{
-		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, turn: m.near.turn, instead: m.near.instead, tend: m.near.tend, got: m.pump.saw,
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, near: m.near.has, allNear: m.near.all, instead: m.near.instead, tend: m.near.tend, got: m.pump.saw,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		senders: map[string]*sender{}, inbound: map[string]int{}, syncs: map[string]int{},
 	}
@@ -84,15 +86,40 @@ func syntheticIP(peer string) net.IP {
 	return ip
 }
 
+// Ports of members' synthetic addresses, which mean nothing to streams. memberlist turns to members
+// at the first as it likes, and at the second as this package tells it to.
+const (
+	memberPort = 1
+	wantedPort = 2
+)
+
+// wanted tells whether it was this package that had memberlist turn to a member.
+func wanted(a memberlist.Address) bool { return strings.HasSuffix(a.Addr, fmt.Sprint(":", wantedPort)) }
+
+// wantedPing is another member's question for a ping, so that memberlist passes it on to whomever
+// it is about; nil if it cannot be read.
+func wantedPing(body []byte) []byte {
+	var p indirectBody
+	if decodeBody(body, &p) != nil {
+		return nil
+	}
+	p.Port = wantedPort
+	return encodeMessage(indirectMsg, p)
+}
+
 // joinString names a peer to memberlist.Join.
-func joinString(peer string) string { return peer + "/[" + syntheticIP(peer).String() + "]:1" }
+func joinString(peer string) string {
+	return fmt.Sprintf("%s/[%s]:%d", peer, syntheticIP(peer), wantedPort)
+}
 
 type peerName string
 
 func (peerName) Network() string  { return "covey" }
 func (p peerName) String() string { return string(p) }
 
-func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) { return t.ip, 1, nil }
+func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.ip, memberPort, nil
+}
 
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
@@ -102,31 +129,21 @@ func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 // nowhere.
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
 
-// errNotNear ends a probe of a member that others look after, errNotMet one of a member that is
-// dialled for the first time, which takes long where many start at once. memberlist takes both for
-// this peer's own fault and suspects nobody.
-var (
-	errNotNear = errors.New("membership: others look after that peer")
-	errNotMet  = errors.New("membership: that peer is being dialled")
-)
+// errTended ends a probe of memberlist's in a large cluster. memberlist takes it for this peer's
+// own fault and suspects nobody.
+var errTended = errors.New("membership: those near are looked after in turn")
 
 // WriteToAddress queues a packet of memberlist's for a peer, or has somebody near take its news.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	switch t.turn(a.Name) {
-	case freely:
+	if wanted(a) || t.allNear() || t.near(a.Name) && !probes(b) {
 		t.write(b, a.Name)
-	case looksAfter:
-		if met := t.write(b, a.Name); !met && probes(b) {
-			return time.Now(), errNotMet
-		}
-	default:
-		return time.Now(), t.passBy(b, a.Name)
+		return time.Now(), nil
 	}
-	return time.Now(), nil
+	return time.Now(), t.passBy(b, a.Name)
 }
 
-// passBy sends a packet for a peer that is not near. An answer goes there all the same; what else
-// it carries is for anybody, but for a probe.
+// passBy sends a packet for a peer that memberlist is not to turn to. An answer goes there all the
+// same; what else it carries is for anybody, but for a probe: the next one near is looked after.
 func (t *transport) passBy(b []byte, peer string) error {
 	answer, probe := false, false
 	var news [][]byte
@@ -148,7 +165,7 @@ func (t *transport) passBy(b []byte, peer string) error {
 	}
 	if probe {
 		t.tend()
-		return errNotNear
+		return errTended
 	}
 	return nil
 }
@@ -162,19 +179,19 @@ func probes(packet []byte) (yes bool) {
 	return yes
 }
 
-// write queues a packet. It tells whether the peer was ever dialled before, with whatever outcome.
-func (t *transport) write(b []byte, peer string) (met bool) {
+// write queues a packet.
+func (t *transport) write(b []byte, peer string) {
 	t.sent(b)
 	if t.intake != nil {
 		b = t.intake.m.seal.outgoing(b)
 	}
 	if len(b) == 0 || !t.admitted(peer) { // others may name anybody
-		return true
+		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || peer == "" || peer == t.net.Self() {
-		return true
+		return
 	}
 	s := t.senders[peer]
 	if s == nil {
@@ -183,7 +200,6 @@ func (t *transport) write(b []byte, peer string) (met bool) {
 		t.work.Go(s.run)
 	}
 	s.put(b)
-	return s.met.Load()
 }
 
 // talksTo tells whether packets went to a peer lately.
@@ -209,7 +225,7 @@ func (t *transport) DialTimeout(addr string, _ time.Duration) (net.Conn, error) 
 // DialAddressTimeout opens a stream for a push/pull or a stream ping.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	peer := a.Name
-	if t.turn(peer) == passesBy { // memberlist chose it at random: another does as well
+	if !wanted(a) && !t.near(peer) { // memberlist chose it at random: another does as well
 		peer = t.instead()
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)

@@ -126,29 +126,27 @@ func TestPacketsArriveInOrderOnOneStream(t *testing.T) {
 	})
 }
 
-// Where many start at once, a first dial takes longer than a probe waits.
-func TestAMemberThatIsBeingDialledIsNotProbedYet(t *testing.T) {
+func TestThoseNearAreLookedAfterInTurnWhoeverMemberlistProbes(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
-		l.a.turn = func(string) turn { return looksAfter } // as in a large cluster
-		ping := encodeMessage(pingMsg, pingBody{Node: "b"})
-		l.net.Cut("a", "b")
-		for range 3 {
-			if _, err := l.a.WriteToAddress(ping, memberlist.Address{Name: "b"}); err != errNotMet {
-				t.Errorf("while it is being dialled: %v", err)
-			}
+		tended := 0
+		l.a.allNear, l.a.instead, l.a.tend = func() bool { return false }, func() string { return "b" }, func() { tended++ }
+		ping, news := encodeMessage(pingMsg, pingBody{Node: "b"}), encodeMessage(deadMsg, accuseBody{Node: "d"})
+		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "b"}); err != errTended || tended != 1 {
+			t.Errorf("a probe: %v, and %d were looked after instead", err, tended)
 		}
-		l.send(t, "b", string(encodeMessage(aliveMsg, aliveBody{}))) // news goes there all the same
-		time.Sleep(writeDeadline + time.Second)                      // the dial has failed
-		l.send(t, "b", string(ping))
+		l.send(t, "b", string(encodeMessage(aliveMsg, aliveBody{})))
+		if want := []string{string(news), string(encodeMessage(aliveMsg, aliveBody{}))}; !slices.Equal(l.got, want) {
+			t.Errorf("%q came", l.got)
+		}
 	})
 }
 
 func TestWhatMemberlistHasForAMemberThatIsNotNearGoesToSomebodyWhoIs(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
 		tended := 0
-		l.a.turn, l.a.instead, l.a.tend = func(string) turn { return passesBy }, func() string { return "b" }, func() { tended++ }
+		l.a.near, l.a.allNear, l.a.instead, l.a.tend = func(string) bool { return false }, func() bool { return false }, func() string { return "b" }, func() { tended++ }
 		ping, news := encodeMessage(pingMsg, pingBody{Node: "c"}), encodeMessage(deadMsg, accuseBody{Node: "d"})
-		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "c"}); err != errNotNear || tended != 1 {
+		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "c"}); err != errTended || tended != 1 {
 			t.Errorf("a probe: %v, and %d were looked after instead", err, tended)
 		}
 		l.send(t, "c", string(news))
@@ -292,7 +290,7 @@ func TestAPeersAddressIsConstantAndItsOwn(t *testing.T) {
 		}
 		seen[ip.String()] = id
 		host, port, err := net.SplitHostPort(joinString(id)[len(id)+1:])
-		if err != nil || host != ip.String() || port != "1" {
+		if err != nil || host != ip.String() || port != fmt.Sprint(wantedPort) {
 			t.Fatalf("%s: %v", joinString(id), err)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 )
 
 // TransportsOf names the transports of a's connections to a peer.
@@ -123,4 +125,12 @@ func SecuredBy(h *Host, id string) (s string) {
 func MirrorOf(h *Host, id string) (netip.AddrPort, bool) {
 	p, _ := peer.Decode(id)
 	return h.relays.mirrorOf(h.relays.directTo(p))
+}
+
+// DelaysOf are those of a peer's addresses when QUIC waits so long for TCP.
+func DelaysOf(quicAfter time.Duration, addrs ...ma.Multiaddr) (out []time.Duration) {
+	for _, a := range rank(addrs, quicAfter) {
+		out = append(out, a.Delay)
+	}
+	return out
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/internal/strain"
 )
 
 // The host is assembled from libp2p's parts and not by its top-level package: that would link
@@ -122,8 +123,18 @@ func (h *Host) quicManager() (*quicreuse.ConnManager, error) {
 	)
 }
 
-// rankDials puts every direct TCP address first, QUIC behind it, relays last.
+// rankDials is the order in which a peer's addresses are dialled. In a process that gets too little
+// time TCP's handshake takes long, and a second one at its side would cost as much again: QUIC
+// waits longer there.
 func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
+	if strain.Recent() {
+		return rank(addrs, strain.Most*tcpFirst)
+	}
+	return rank(addrs, tcpFirst)
+}
+
+// rank puts every direct TCP address first, QUIC behind it, relays last.
+func rank(addrs []ma.Multiaddr, quicAfter time.Duration) []network.AddrDelay {
 	var direct, tcps bool
 	for _, a := range addrs {
 		direct = direct || !isRelay(a)
@@ -134,9 +145,9 @@ func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 		d := network.AddrDelay{Addr: a}
 		switch {
 		case isRelay(a) && direct:
-			d.Delay = relayLast
+			d.Delay = relayLast - tcpFirst + quicAfter
 		case isQUIC(a) && tcps:
-			d.Delay = tcpFirst
+			d.Delay = quicAfter
 		}
 		out = append(out, d)
 	}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
 
 	"github.com/coveyproject/covey/p2p"
 )
@@ -95,6 +98,25 @@ func TestQUICIsDialledAfterTCPWasClosed(t *testing.T) {
 	}
 	if got := p2p.TransportsOf(a, b.Self()); got != "quic" {
 		t.Error(got)
+	}
+}
+
+func TestARelayIsDialledAfterQUICHoweverLongThatWaits(t *testing.T) {
+	tcp, quic := ma.StringCast("/ip4/1.2.3.4/tcp/1"), ma.StringCast("/ip4/1.2.3.4/udp/1/quic-v1")
+	relay := ma.StringCast("/ip4/5.6.7.8/tcp/1/p2p/12D3KooWQUdhVRU1LuuuEJRAQBpD32DCW9NCUSF9BcSPsHwVDLvj/p2p-circuit")
+	for _, after := range []time.Duration{250 * time.Millisecond, 1250 * time.Millisecond} {
+		for _, c := range []struct {
+			addrs []ma.Multiaddr
+			want  []time.Duration
+		}{
+			{[]ma.Multiaddr{relay, quic, tcp}, []time.Duration{after + 250*time.Millisecond, after, 0}},
+			{[]ma.Multiaddr{quic, relay}, []time.Duration{0, after + 250*time.Millisecond}},
+			{[]ma.Multiaddr{relay}, []time.Duration{0}},
+		} {
+			if got := p2p.DelaysOf(after, c.addrs...); !slices.Equal(got, c.want) {
+				t.Errorf("%v are dialled after %v", c.addrs, got)
+			}
+		}
 	}
 }
 

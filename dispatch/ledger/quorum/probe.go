@@ -28,6 +28,10 @@ const (
 	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have
 	// lost, for callers that want to know.
 	askLost = 2 * time.Second
+	// passTo is how many voters such a peer tells that it waits for the coordinator: who has time
+	// looks by itself, and some of them may be gone. Where everybody told all five, a large cluster
+	// whose coordinator lacks time would have none for the election either.
+	passTo = 2
 	// probesAtOnce bounds the probes that are made for others at the same time.
 	probesAtOnce = 16
 )
@@ -89,7 +93,7 @@ func (p *prober) run(ctx context.Context) {
 			}
 		case s.raft.State() == raft.Leader:
 		case s.raft.State() == raft.Candidate: // for ever, where too few have a vote left
-			p.askAll(ctx, voterAsk{}, p.patience(s).voter) // whoever lost its log says so
+			p.ask(ctx, p.others(), voterAsk{}, p.patience(s).voter) // whoever lost its log says so
 		case alone || s.hasLeader():
 			seen = p.probeLeader(ctx, s)
 		}
@@ -111,20 +115,39 @@ func (p *prober) leaderless() bool {
 	return !ok
 }
 
-// passSuspicion tells the voters that somebody waits for the coordinator: they probe it, not this
+// passSuspicion tells some voters that somebody waits for the coordinator: they probe it, not this
 // peer, which has no vote.
 func (p *prober) passSuspicion(ctx context.Context) {
-	p.askAll(ctx, voterAsk{Probe: &probeAsk{Generation: p.place.generation(), Look: true}}, heartbeat)
+	who, _, _ := p.dir.coordinator()
+	p.ask(ctx, passedTo(p.others(), who), voterAsk{Probe: &probeAsk{Generation: p.place.generation(), Look: true}}, heartbeat)
 }
 
-// askAll asks the other voters, for what they learn from the question, and this peer from their
-// answers, whatever it is about.
-func (p *prober) askAll(ctx context.Context, ask voterAsk, limit time.Duration) {
-	var wg sync.WaitGroup
+// passedTo takes passTo of the voters at random, and whom they are to look at only if there are not
+// enough others.
+func passedTo(voters []taskstate.PeerID, suspect taskstate.PeerID) []taskstate.PeerID {
+	rand.Shuffle(len(voters), func(i, j int) { voters[i], voters[j] = voters[j], voters[i] })
+	if i := slices.Index(voters, suspect); i >= 0 {
+		voters = append(slices.Delete(voters, i, i+1), suspect)
+	}
+	return voters[:min(len(voters), passTo)]
+}
+
+// others are the voters but this one.
+func (p *prober) others() (ids []taskstate.PeerID) {
 	for _, v := range p.dir.list() {
 		if v.Voting && v.Peer != p.cfg.Self {
-			wg.Go(func() { _, _ = p.call.ask(ctx, v.Peer, ask, limit) })
+			ids = append(ids, v.Peer)
 		}
+	}
+	return ids
+}
+
+// ask asks voters, for what they learn from the question, and this peer from their answers,
+// whatever it is about.
+func (p *prober) ask(ctx context.Context, voters []taskstate.PeerID, ask voterAsk, limit time.Duration) {
+	var wg sync.WaitGroup
+	for _, v := range voters {
+		wg.Go(func() { _, _ = p.call.ask(ctx, v, ask, limit) })
 	}
 	wg.Wait()
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // votingPeer is one voter of a drawn cluster: what it would answer, and who gets that answer.
@@ -77,6 +79,27 @@ func TestWhoHearsNobodyStandsOneAfterTheOtherTheLongestLogFirst(t *testing.T) {
 			if !stand || order[rank].server != v.server {
 				t.Fatalf("%s stands %v as number %d of %v", v.server, stand, rank, order)
 			}
+		}
+	})
+}
+
+func TestASuspicionGoesToAFewVotersAndToWhomItIsOfOnlyForWantOfOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		voters := drawVoters(t)
+		suspect := rapid.IntRange(-1, len(voters)-1).Draw(t, "suspect")
+		ids, who := []taskstate.PeerID{}, taskstate.PeerID("nobody")
+		for i, v := range voters {
+			ids = append(ids, taskstate.PeerID(v.server))
+			if i == suspect {
+				who = ids[i]
+			}
+		}
+		got := passedTo(slices.Clone(ids), who)
+		if len(got) != min(len(ids), passTo) || len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(got) {
+			t.Fatalf("of %v, %v are told", ids, got)
+		}
+		if slices.Contains(got, who) && len(ids) > passTo {
+			t.Fatalf("%s itself is told, though there are %v", who, ids)
 		}
 	})
 }
