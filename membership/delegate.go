@@ -100,9 +100,6 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = timings.Suspicion, timings.Patience
 	c.RetransmitMult = retransmit
 	c.GossipInterval, c.PushPullInterval = 0, timings.PushPull // the pump gossips
-	if m.large {
-		c.GossipInterval = timings.Gossip
-	}
 	c.Logger = m.listLogger()
 	return c
 }

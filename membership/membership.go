@@ -36,7 +36,7 @@ type Membership struct {
 	seal       *sealer
 	intake     *intake
 	refusals   *refusals
-	large      bool         // more than LargeCluster peers were known at the start: memberlist gossips by itself, there always is news
+	large      bool         // more than LargeCluster peers were known at the start, so that suspicion is slow
 	count      atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
 	over      atomic.Bool   // Run has ended
@@ -124,9 +124,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Go(func() { m.reach.reconnect(ctx) })
 	work.Go(func() { m.reach.welcome(ctx) })
 	work.Go(func() { m.askSuspected(ctx) })
-	if !m.large {
-		work.Go(func() { m.runPump(ctx) })
-	}
+	work.Go(func() { m.runPump(ctx) })
 	m.probes.start(ctx)
 	<-ctx.Done()
 	m.cfg.Net.Handle(ProbeProtocol, nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/p2p"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // meetings counts the pairs of peers that dialled each other.
@@ -154,4 +155,21 @@ func TestPeersWithoutTimeNoticeInTheEndWhoIsSilent(t *testing.T) {
 		took := f.within(time.Minute, "p7 is gone for all others", func() bool { return f.all("p7", membership.Dead, "p7") })
 		t.Logf("all know after %s", took)
 	}, membership.WithoutTime)
+}
+
+// Who knew of many members when it started tells news like the others.
+func TestNewsReachesAllThatStartedInALargeCluster(t *testing.T) {
+	large(t, 24, func(f *cluster, _ *meetings) {
+		h := membership.Hint{Epoch: taskstate.Epoch{Generation: 1, Term: 7}, Coordinator: "p3"}
+		f.peers["p9"].SetHint(h)
+		took := f.within(5*time.Second, "all know who coordinates", func() bool {
+			for _, p := range f.peers {
+				if p.Hint() != h {
+					return false
+				}
+			}
+			return true
+		})
+		t.Logf("all know after %s", took)
+	}, func(c *membership.Config) { c.Expect = 2 * membership.LargeCluster })
 }
