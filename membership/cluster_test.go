@@ -74,6 +74,16 @@ func (f *cluster) start(id, moved string, tweak ...func(*membership.Config)) *pe
 	return p
 }
 
+// hinted tells whether everybody knows a hint.
+func (f *cluster) hinted(h membership.Hint) bool {
+	for _, p := range f.peers {
+		if p.Hint() != h {
+			return false
+		}
+	}
+	return true
+}
+
 func (f *cluster) admitted(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

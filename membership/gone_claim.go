@@ -67,7 +67,7 @@ func (m *Membership) claimedGone(from string, a claim) bool {
 		return false
 	}
 	own := a.goodbye() && from == a.Node
-	if !own && !a.dead && m.near.spares(a.Node) {
+	if !a.dead && m.near.spares(a.Node) {
 		return false // those near look into it, and say so if it is gone
 	}
 	m.mu.Lock()

@@ -87,14 +87,8 @@ func TestNewsReachesEverybodyAtOnceAndThenThereIsQuiet(t *testing.T) {
 func TestAHintReachesEverybodyWithoutWaitingForAProbe(t *testing.T) {
 	bubble(t, 10, func(t *testing.T, f *cluster) {
 		time.Sleep(10 * time.Second)
-		f.peers["p0"].SetHint(membership.Hint{Coordinator: "p0", Epoch: taskstate.Epoch{Generation: 1, Term: 7}})
-		f.within(200*time.Millisecond, "everybody knows", func() bool {
-			for _, p := range f.peers {
-				if p.Hint().Coordinator != "p0" {
-					return false
-				}
-			}
-			return true
-		})
+		h := membership.Hint{Coordinator: "p0", Epoch: taskstate.Epoch{Generation: 1, Term: 7}}
+		f.peers["p0"].SetHint(h)
+		f.within(200*time.Millisecond, "everybody knows", func() bool { return f.hinted(h) })
 	})
 }

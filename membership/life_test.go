@@ -247,14 +247,7 @@ func TestTheHighestHintWinsEverywhere(t *testing.T) {
 		f.peers["p1"].SetHint(old)
 		f.peers["p2"].SetHint(newer)
 		f.peers["p3"].SetHint(old)
-		took := f.within(300*time.Millisecond, "all know p2", func() bool {
-			for _, p := range f.peers {
-				if p.Hint() != newer {
-					return false
-				}
-			}
-			return true
-		})
+		took := f.within(300*time.Millisecond, "all know p2", func() bool { return f.hinted(newer) })
 		t.Logf("known after %s", took)
 		got := make(chan membership.Hint, 8)
 		p := f.start("p99", "a")

@@ -46,7 +46,7 @@ type (
 		Node       string
 		SourceNode string
 	}
-	indirectBody struct { // an indirect ping, whole
+	indirectBody struct { // an indirect ping, whole: it is written again (wantedPing)
 		SeqNo      uint32
 		Target     []byte
 		Port       uint16

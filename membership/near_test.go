@@ -178,3 +178,55 @@ func TestALargerClusterTellsNewsLessOftenAndOneWithoutTimeEvenLess(t *testing.T)
 		}
 	})
 }
+
+func TestAPeerWithoutTimeDoubtsAMemberOnlyAfterARowOfSilentLooksWithoutASignOfLife(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		strained := false
+		n := newNeighbours(&Membership{self: "self", cfg: Config{strained: func() bool { return strained }}})
+		lives, row := uint64(0), 0
+		for range rapid.IntRange(1, 30).Draw(t, "looks") {
+			if rapid.Bool().Draw(t, "lives") {
+				lives++
+				row = 0
+			}
+			silent := rapid.IntRange(0, 3).Draw(t, "silent") > 0
+			strained = rapid.Bool().Draw(t, "without time")
+			if row++; !silent {
+				row = 0
+			}
+			if got, want := n.doubts("p", lives, silent), silent && (!strained || row >= strainedBy); got != want {
+				t.Fatalf("after %d silent looks in a row, without time %v: doubted %v", row, strained, got)
+			}
+		}
+		if _, kept := n.silent["p"]; kept != (row > 0) {
+			t.Fatalf("after %d silent looks in a row it is kept: %v", row, kept)
+		}
+	})
+}
+
+// Where many start at once, a first dial takes longer than a probe waits.
+func TestAMemberThatIsBeingDialledForTheFirstTimeIsNotDoubtedYet(t *testing.T) {
+	for _, met := range []bool{false, true} {
+		m := quiet(t, gate{"b": true}, func(c *Config) { c.strained = func() bool { return false } })
+		m.transport = newTransport(m)
+		s := &sender{}
+		s.met.Store(met)
+		m.transport.senders["b"] = s
+		m.intake.known["b"] = signedRecord{}
+		m.joined("b", meta{}.encode())
+		told := make(chan bool, 1)
+		go func() {
+			defer close(told)
+			select {
+			case <-m.transport.packets:
+				told <- true
+			case <-m.transport.ctx.Done():
+			}
+		}()
+		m.near.lookAfter(t.Context(), "b") // nobody has given m a life, so that no ping goes out
+		m.transport.cancel()
+		if suspected := <-told; suspected != met {
+			t.Errorf("a member that was dialled before (%v) and is silent is suspected: %v", met, suspected)
+		}
+	}
+}

@@ -82,7 +82,8 @@ func (m *Membership) known(peer string) (a knownPeer) {
 
 // Probe is called when there is evidence of trouble with a peer: its last connection or its session
 // broke. It returns at once. If a dial is refused here the peer is suspect, if it is refused to
-// another peer too it is dead; a timeout changes nothing.
+// another peer too it is dead; a timeout changes nothing. In a large cluster a peer that gets too
+// little time itself leaves this to those near the other.
 func (m *Membership) Probe(peer string) {
 	if peer != m.self && !m.near.spares(peer) {
 		m.probes.look(peer)

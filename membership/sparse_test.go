@@ -162,14 +162,7 @@ func TestNewsReachesAllThatStartedInALargeCluster(t *testing.T) {
 	large(t, 24, func(f *cluster, _ *meetings) {
 		h := membership.Hint{Epoch: taskstate.Epoch{Generation: 1, Term: 7}, Coordinator: "p3"}
 		f.peers["p9"].SetHint(h)
-		took := f.within(5*time.Second, "all know who coordinates", func() bool {
-			for _, p := range f.peers {
-				if p.Hint() != h {
-					return false
-				}
-			}
-			return true
-		})
+		took := f.within(time.Second, "all know who coordinates", func() bool { return f.hinted(h) })
 		t.Logf("all know after %s", took)
 	}, func(c *membership.Config) { c.Expect = 2 * membership.LargeCluster })
 }

@@ -93,8 +93,10 @@ const (
 	wantedPort = 2
 )
 
+var wantedSuffix = fmt.Sprint(":", wantedPort)
+
 // wanted tells whether it was this package that had memberlist turn to a member.
-func wanted(a memberlist.Address) bool { return strings.HasSuffix(a.Addr, fmt.Sprint(":", wantedPort)) }
+func wanted(a memberlist.Address) bool { return strings.HasSuffix(a.Addr, wantedSuffix) }
 
 // wantedPing is another member's question for a ping, so that memberlist passes it on to whomever
 // it is about; nil if it cannot be read.

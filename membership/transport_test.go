@@ -328,3 +328,38 @@ func TestAFlushWaitsForWhatIsNeitherWrittenNorGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// memberlist's own, whole: what is lost of it would make answers go astray.
+func TestAnotherMembersQuestionForAPingIsPassedOnAsItIsToWhomeverItIsAbout(t *testing.T) {
+	m := quiet(t, gate{"asker": true, "friend": true})
+	want := map[string]any{
+		"SeqNo": uint64(7), "Target": []byte(syntheticIP("friend")), "Port": uint64(memberPort), "Node": "friend", "Nack": true,
+		"SourceAddr": []byte(syntheticIP("asker")), "SourcePort": uint64(memberPort), "SourceNode": "asker",
+	}
+	got := m.intake.message(t.Context(), "asker", encodeMessage(indirectMsg, want))
+	var have indirectBody
+	if len(got) == 0 || got[0] != indirectMsg || decodeBody(got[1:], &have) != nil || have.Port != wantedPort {
+		t.Fatalf("%q", got)
+	}
+	have.Port = memberPort
+	if again := encodeMessage(indirectMsg, have); !bytes.Equal(again, encodeMessage(indirectMsg, indirectBody{
+		7, syntheticIP("friend"), memberPort, "friend", true, syntheticIP("asker"), memberPort, "asker",
+	})) {
+		t.Errorf("%+v", have)
+	}
+}
+
+// Where many start at once, a first dial takes longer than a probe waits.
+func TestAMemberThatIsBeingDialledForTheFirstTimeIsNotMetYet(t *testing.T) {
+	onALine(t, func(t *testing.T, l *line) {
+		l.net.Cut("a", "b")
+		l.send(t, "b", "one")
+		if l.a.met("b") {
+			t.Error("it is met while it is being dialled")
+		}
+		time.Sleep(writeDeadline + time.Second) // the dial has failed
+		if !l.a.met("b") {
+			t.Error("it is not met, though it was dialled")
+		}
+	})
+}
