@@ -61,7 +61,7 @@ func retryWith(ctx context.Context, c *cli, id, script string) error {
 	if strings.Contains(id, ".") {
 		return api.Errorf(api.Usage, "--script is for a whole job: it makes a new one of all that failed")
 	}
-	b, err := readFile(script, jobfile.MaxScript)
+	b, err := namedFile(script, jobfile.MaxScript)
 	if err == nil && len(b) == 0 {
 		err = fmt.Errorf("%s is empty, so there is nothing to run", script)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -168,7 +170,7 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 // scriptInto reads the script, which names the job unless a flag does.
 func (f *runFlags) scriptInto(j *taskstate.Job) error {
 	p := j.Run.Process
-	b, err := readFile(f.script, jobfile.MaxScript)
+	b, err := namedFile(f.script, jobfile.MaxScript)
 	if err == nil && len(b) == 0 {
 		err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
 	}
@@ -332,7 +334,17 @@ func fileOrStdin(file string, stdin io.Reader, limit int64) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(io.LimitReader(stdin, limit+1))
 	}
-	return readFile(file, limit)
+	return namedFile(file, limit)
+}
+
+// namedFile is readFile of a file that somebody named: if it is not there, the error says where it
+// was looked for.
+func namedFile(file string, limit int64) ([]byte, error) {
+	b, err := readFile(file, limit)
+	if path, absErr := filepath.Abs(file); errors.Is(err, fs.ErrNotExist) && absErr == nil {
+		return nil, fmt.Errorf("there is no %s in %s; check the name and the folder", printable(filepath.Base(path)), printable(filepath.Dir(path)))
+	}
+	return b, err
 }
 
 // readFile reads a file, of one that has more than limit bytes one more than that: who goes on with

@@ -127,7 +127,7 @@ func TestAScriptThatIsNoneIsRefused(t *testing.T) {
 	}
 	for path, says := range map[string]string{
 		write("empty", nil): "is empty, so there is nothing to run", write("big", make([]byte, jobfile.MaxScript+9)): "at most 65,536 are allowed", dir: "directory",
-		filepath.Join(dir, "none"): "no such file",
+		filepath.Join(dir, "none"): "there is no none in " + dir + "; check the name",
 	} {
 		f := runFlags{script: path}
 		if _, err := f.job(nil, nil); err == nil || !strings.Contains(err.Error(), says) {

@@ -39,7 +39,7 @@ func takeSecrets(cfg *node.Config, stdin io.Reader) error {
 			*value, err = readWord(stdin)
 		case strings.HasPrefix(*value, "@"):
 			var b []byte
-			b, err = readFile((*value)[1:], maxSecretFile)
+			b, err = namedFile((*value)[1:], maxSecretFile)
 			*value = strings.TrimSpace(string(b))
 		default:
 			continue
