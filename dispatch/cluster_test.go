@@ -679,7 +679,7 @@ func (f *cluster) takes(peer string, takes bool) {
 	if !takes {
 		a = ledger.AvailPause
 	}
-	if _, res, err := f.boss.ledger.Propose(f.t.Context(), []ledger.Command{{Avail: &ledger.Avail{Peer: peer, Availability: a}}}); err != nil || res[0].Refused != "" {
+	if _, res, err := f.boss.ledger.Propose(f.t.Context(), []ledger.Command{{Avail: &ledger.SetAvailability{Peer: peer, Availability: a}}}); err != nil || res[0].Refused != "" {
 		f.t.Fatal(res, err)
 	}
 }

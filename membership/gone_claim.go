@@ -19,7 +19,7 @@ const (
 // claim is what somebody says of another: that it is silent, gone, or (of itself) leaving.
 type claim struct {
 	dead bool
-	accuseBody
+	claimBody
 }
 
 // goodbye: it left by itself, it is said.
@@ -27,9 +27,9 @@ func (a claim) goodbye() bool { return a.dead && a.From == a.Node }
 
 func (a claim) encode() []byte {
 	if a.dead {
-		return encodeMessage(deadMsg, a.accuseBody)
+		return encodeMessage(deadMsg, a.claimBody)
 	}
-	return encodeMessage(suspectMsg, a.accuseBody)
+	return encodeMessage(suspectMsg, a.claimBody)
 }
 
 // worse tells whether a claim says more than another of the same peer.
@@ -122,7 +122,7 @@ func (m *Membership) examine(ctx context.Context, first claim) {
 		m.awaitRefutation(ctx, peer)
 	}
 	for range claimPings {
-		if ctx.Err() == nil && m.livesOf(peer) == lives && m.accused(peer) {
+		if ctx.Err() == nil && m.livesOf(peer) == lives && m.underClaim(peer) {
 			m.reach.greet(peer) // waits for ProbeTimeout
 		}
 	}
@@ -156,13 +156,13 @@ func (m *Membership) awaitRefutation(ctx context.Context, peer string) {
 		defer m.mu.Unlock()
 		return m.hearings[peer].dead
 	}
-	for (!dead() || m.cfg.strained()) && m.accused(peer) && time.Now().Before(until) && ctx.Err() == nil {
+	for (!dead() || m.cfg.strained()) && m.underClaim(peer) && time.Now().Before(until) && ctx.Err() == nil {
 		_ = pause.For(ctx, m.timings.ProbeTimeout/2)
 	}
 }
 
-// accused tells whether a claim that is looked into still counts: the peer has not refuted it.
-func (m *Membership) accused(peer string) bool {
+// underClaim tells whether a claim that is looked into still counts: the peer has not refuted it.
+func (m *Membership) underClaim(peer string) bool {
 	newest, _ := m.intake.highest(peer)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -37,7 +37,7 @@ type (
 		Meta        []byte
 		Vsn         []uint8
 	}
-	accuseBody struct { // of suspect and dead
+	claimBody struct { // of suspect and dead
 		Incarnation uint32
 		Node        string
 		From        string

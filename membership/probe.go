@@ -188,7 +188,7 @@ func (m *Membership) claimGone(peer string, v Verdict, lives uint64) {
 	tell := changed && v == Dead && !m.near.all() // where all are near, all see it themselves
 	m.mu.Unlock()
 	if tell {
-		m.accuse(peer, true)
+		m.tellGone(peer, true)
 	}
 }
 

@@ -20,7 +20,7 @@ type rumour struct {
 	incarnation uint32
 }
 
-// rank orders rumours about one peer: a suspicion is newer than the life it suspicions, the next
+// rank orders rumours about one peer: a suspicion is newer than the life it suspects, the next
 // incarnation is newer than both.
 func (r rumour) rank() uint64 {
 	if r.suspect {

@@ -48,7 +48,7 @@ func (n *neighbours) lookAfter(ctx context.Context, peer string) {
 	m.reach.greet(peer) // waits for ProbeTimeout
 	silent := func() bool { return met && m.livesOf(peer) == lives && ctx.Err() == nil }
 	if n.doubts(peer, lives, silent()) && !n.vouched(ctx, peer) && silent() {
-		m.accuse(peer, false)
+		m.tellGone(peer, false)
 	}
 }
 
@@ -83,14 +83,14 @@ func (n *neighbours) vouched(ctx context.Context, peer string) bool {
 	return n.m.probes.askOthers(ctx, peer) == answered
 }
 
-// accuse has memberlist, which tells everybody, suspect a peer or hold it dead.
-func (m *Membership) accuse(peer string, dead bool) {
+// tellGone has memberlist, which tells everybody, suspect a peer or hold it dead.
+func (m *Membership) tellGone(peer string, dead bool) {
 	incarnation, known := m.intake.highest(peer)
 	m.mu.Lock()
 	t, live := m.transport, known && !m.stopped
 	m.mu.Unlock()
 	if live && t != nil {
-		a := claim{dead, accuseBody{Incarnation: incarnation, Node: peer, From: m.self}}
+		a := claim{dead, claimBody{Incarnation: incarnation, Node: peer, From: m.self}}
 		t.pass(&memberlist.Packet{Buf: a.encode(), From: peerName(m.self), Timestamp: time.Now()})
 	}
 }

@@ -17,7 +17,7 @@ func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
 	l.admit(worker, admission.Worker)
 	l.admit(admin, admission.Admin)
 	pause := func(who, of taskstate.PeerID) calls.Call {
-		return calls.Call{From: who, Avail: &ledger.Avail{Peer: of, Availability: ledger.AvailPause}}
+		return calls.Call{From: who, Avail: &ledger.SetAvailability{Peer: of, Availability: ledger.AvailPause}}
 	}
 	if r := worker.asks(l.self, pause(worker.Self(), worker.Self())); r.Error != nil || r.Lost {
 		t.Errorf("itself: %+v", r)
@@ -31,7 +31,7 @@ func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
 	if r := admin.asks(l.self, pause(admin.Self(), "nobody")); r.Error == nil || r.Error.Code != api.NotFound {
 		t.Errorf("nobody: %+v", r)
 	}
-	if r := admin.asks(l.self, calls.Call{From: admin.Self(), Avail: &ledger.Avail{Peer: worker.Self(), Availability: "off"}}); r.Error == nil || r.Error.Code != api.Usage {
+	if r := admin.asks(l.self, calls.Call{From: admin.Self(), Avail: &ledger.SetAvailability{Peer: worker.Self(), Availability: "off"}}); r.Error == nil || r.Error.Code != api.Usage {
 		t.Errorf("no such availability: %+v", r)
 	}
 	p, err := l.Peer(timed(t), worker.Self())

@@ -87,7 +87,7 @@ func TestACallCountsOnce(t *testing.T) {
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
 	set := func(a ledger.Availability) calls.Signed {
-		return p.signs(calls.Call{Avail: &ledger.Avail{Peer: all[1].self, Availability: a}})
+		return p.signs(calls.Call{Avail: &ledger.SetAvailability{Peer: all[1].self, Availability: a}})
 	}
 	pause := set(ledger.AvailPause)
 	if r := p.passes(all[0].self, pause); r.Error != nil || r.Lost {
@@ -103,7 +103,7 @@ func TestACallCountsOnce(t *testing.T) {
 	s := p.signer()
 	for _, skew := range []time.Duration{-6 * time.Minute, 6 * time.Minute} {
 		s.Now = func() int64 { return now() + skew.Milliseconds() }
-		q, err := s.Seal(calls.Call{Avail: &ledger.Avail{Peer: all[1].self, Availability: ledger.AvailPause}})
+		q, err := s.Seal(calls.Call{Avail: &ledger.SetAvailability{Peer: all[1].self, Availability: ledger.AvailPause}})
 		if err != nil {
 			t.Fatal(err)
 		}

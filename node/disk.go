@@ -100,7 +100,7 @@ func (d *disk) Takes() error {
 }
 
 // fullDisk says of ends and of starts that failed what a full disk has to do with it.
-type fullDisk struct{ *room.Keeper }
+type fullDisk struct{ *room.Watch }
 
 // addTo adds to the end of a task what its disk may have to do with it. Whether it failed
 // because of that only the task knows: its code stands.
@@ -118,7 +118,7 @@ func (f fullDisk) addTo(r taskstate.RunReport) taskstate.RunReport {
 // explain says of a start that failed what the disk has to do with it. Tasks of before go on
 // meanwhile: their supervisor has them.
 func (f fullDisk) explain(err error) error {
-	if f.Keeper == nil || api.AsError(err).Code != api.Failed || f.LowNow() == nil {
+	if f.Watch == nil || api.AsError(err).Code != api.Failed || f.LowNow() == nil {
 		return err
 	}
 	return api.Errorf(api.Failed, "%v. %s, and start this peer again: what runs here goes on meanwhile", err, f.Advice())

@@ -46,7 +46,7 @@
 //	dialects          which dialect members read
 //	offering          what is given to tasks
 //	jobFiles          the store of files, and all that moves them
-//	doors             where peers are to be found
+//	contacts             where peers are to be found
 //	seat              what is said of this peer's seat among the voters
 //	disk, fullDisk    writes that must answer in time; what a full disk has to do with a failure
 //

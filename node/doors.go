@@ -35,9 +35,9 @@ func (d dialer) Connect(ctx context.Context, peer string, addrs []string) error 
 	return err
 }
 
-// doors is where peers are to be found: what this peer tells who is to find them, and what it is
+// contacts is where peers are to be found: what this peer tells who is to find them, and what it is
 // told.
-type doors struct {
+type contacts struct {
 	self    taskstate.PeerID
 	host    *p2p.Host
 	members *membership.Membership
@@ -47,7 +47,7 @@ type doors struct {
 const ticketDoors = 4
 
 // open are addresses of this peer and of some that are alive, to be found by who joins.
-func (d *doors) open() []admission.PeerAddr {
+func (d *contacts) open() []admission.PeerAddr {
 	found := []admission.PeerAddr{{ID: d.self, Addrs: d.host.Addrs()}}
 	for m := range d.members.View().Alive() {
 		if m.ID != d.self && len(found) < ticketDoors && len(m.Addrs) > 0 {
@@ -64,7 +64,9 @@ const absentDoors = membership.ReachAtOnce - 1
 // newcomer is what who joins is told: open, and where some members are that are away. Gossip tells
 // a newcomer nothing of them. When all who met them have left, it is for those who came after to
 // find them: they themselves know nobody who is there.
-func (d *doors) newcomer() []admission.PeerAddr { return append(d.open(), away(d.members.View())...) }
+func (d *contacts) newcomer() []admission.PeerAddr {
+	return append(d.open(), away(d.members.View())...)
+}
 
 // away is where up to absentDoors members are that do not seem to be there, at random.
 func away(v *membership.View) (found []admission.PeerAddr) {
@@ -78,7 +80,7 @@ func away(v *membership.View) (found []admission.PeerAddr) {
 }
 
 // remember tells the network and the peer book where peers are.
-func (d *doors) remember(peers []admission.PeerAddr) {
+func (d *contacts) remember(peers []admission.PeerAddr) {
 	told := make([]membership.PeerAddr, 0, len(peers))
 	for _, p := range peers {
 		if p.ID != d.self {

@@ -57,14 +57,14 @@ type jobFiles struct {
 
 	keepers *care.Keepers
 	care    *care.Care
-	kept    *care.Desk // what people are told of it
+	kept    *care.Report // what people are told of it
 }
 
 // openFiles opens the store of files, and what rests on it.
 func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
 		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, readers: n.readers, replica: n.replica, who: n.view.Who,
-		level: n.keeper.Level, worker: func() *worker.Loop { return n.worker },
+		level: n.keeper.InSync, worker: func() *worker.Loop { return n.worker },
 		own: n.own, now: n.cfg.Now, log: n.log,
 	}
 	quota := max(0, f.quota)
@@ -106,7 +106,7 @@ func (f *jobFiles) openCare(line *calls.Line, held *held.Store) {
 			f.own.StoreFull(err)
 		},
 	})
-	f.kept = &care.Desk{Self: f.self, Care: f.care, Replica: f.replica, Who: f.who}
+	f.kept = &care.Report{Self: f.self, Care: f.care, Replica: f.replica, Who: f.who}
 }
 
 // saving is what keeps what tasks leave: it stands between the worker, which is the sink, and what

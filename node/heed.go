@@ -19,10 +19,10 @@ import (
 // heed is who hears of what the ledger says, and in which order: the roster and the digests, the
 // events, the table, who may read what, and last who waits for this peer to have come so far. All
 // of it is on the goroutine that feeds the replica, and nothing waits.
-type heed struct {
+type entryObservers struct {
 	self     taskstate.PeerID
 	replica  *ledger.Replica
-	keeper   *roster.Keeper
+	keeper   *roster.Sync
 	store    *digest.Store
 	statuses *statuses
 	given    *readers.Given
@@ -33,7 +33,7 @@ type heed struct {
 }
 
 // observe has it hear, until the returned functions are called.
-func (h *heed) observe() []func() {
+func (h *entryObservers) observe() []func() {
 	return []func(){
 		h.replica.Observe(h.decided), h.replica.Observe(h.statuses.keepUp),
 		h.replica.Observe(h.metrics.Decided), h.replica.Observe(h.given.Hear), h.replica.Observe(h.readers.Hear),
@@ -43,7 +43,7 @@ func (h *heed) observe() []func() {
 
 // missed makes up for what the replica applied before it was observed: a voter that starts again
 // applies its log meanwhile, and for long nothing may follow.
-func (h *heed) missed() {
+func (h *entryObservers) missed() {
 	all := ledger.Event{Reset: true}
 	h.keepLives(all)
 	h.given.Hear(all)
@@ -54,7 +54,7 @@ func (h *heed) missed() {
 }
 
 // changed notes that what keys may do here may be another thing now.
-func (h *heed) changed(ev ledger.Event) {
+func (h *entryObservers) changed(ev ledger.Event) {
 	rights := ev.Reset
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
@@ -70,7 +70,7 @@ const reviewEvery = 100 * time.Millisecond
 
 // review has what runs looked at anew when keys may do something else, until ctx ends: not before
 // this peer's copy of the ledger is current, as half of one knows few roles.
-func (h *heed) review(ctx context.Context, current func() bool, look func()) error {
+func (h *entryObservers) review(ctx context.Context, current func() bool, look func()) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (h *heed) review(ctx context.Context, current func() bool, look func()) err
 
 // decided folds an applied ledger entry into events, before the table forgets what the ledger now
 // knows for good.
-func (h *heed) decided(ev ledger.Event) {
+func (h *entryObservers) decided(ev ledger.Event) {
 	h.keepLives(ev)
 	if ev.Reset {
 		h.keeper.TrustLedger()
@@ -102,7 +102,7 @@ func (h *heed) decided(ev ledger.Event) {
 }
 
 // members keeps roster and digests in step with who is a member.
-func (h *heed) members(ev ledger.Event) {
+func (h *entryObservers) members(ev ledger.Event) {
 	var entries []admission.Entry // in one step: of many newcomers in one entry each would cost a file
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
@@ -129,7 +129,7 @@ func (h *heed) members(ev ledger.Event) {
 
 // keepLives tells the digests whose statuses matter: those of the incarnations that the ledger
 // counts. Of itself this peer knows better than a ledger that has not come here yet.
-func (h *heed) keepLives(ev ledger.Event) {
+func (h *entryObservers) keepLives(ev ledger.Event) {
 	h.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
 		if peer != h.self {
 			h.store.Current(peer, string(inc))

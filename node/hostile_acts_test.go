@@ -57,7 +57,7 @@ func TestACoordinatorForgesNoActOfAnAdmin(t *testing.T) {
 		"pin":    {Pin: &ledger.Pin{Job: taskstate.JobID(job)}},
 		"ticket": {Invite: &ledger.Invite{ID: "forged", Secret: admission.TicketKey(admission.NewSecret()), Roles: admission.AllRoles()}},
 		"remove": {Remove: &ledger.Remove{Peer: all[2].self}},
-		"drain":  {Avail: &ledger.Avail{Peer: all[2].self, Availability: ledger.AvailDrain}},
+		"drain":  {Avail: &ledger.SetAvailability{Peer: all[2].self, Availability: ledger.AvailDrain}},
 		"label":  {Label: &ledger.Label{Peer: all[2].self, Set: map[string]string{"a": "b"}}},
 		"set":    {Set: &ledger.Set{Beat: 2000}},
 		"fewer":  {Admit: &ledger.Admit{Entry: entry(all[2], admission.Worker)}},
@@ -220,7 +220,7 @@ func TestWhoHoldsNoSeatAsksInNobodysName(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
 	p := unseated(t, all...)
-	drain := ledger.Command{Avail: &ledger.Avail{Peer: all[1].self, Availability: ledger.AvailDrain}}
+	drain := ledger.Command{Avail: &ledger.SetAvailability{Peer: all[1].self, Availability: ledger.AvailDrain}}
 	at := now()
 	word, err := act.Act{By: all[0].self, At: at, Until: at + act.Lasts, N: 1}.Signed(*p.cluster, drain.Asked(), p.Sign)
 	if err != nil {

@@ -279,7 +279,7 @@ func TestReadersThatNeverReadLeaveRoomForTheOthers(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_ = wire.NewWriter(c, 0).Send(tasklog.Both(task, true))
+		_ = wire.NewWriter(c, 0).Send(tasklog.AllOutput(task, true))
 	}
 	if got := l.output(id, api.LogQuery{}); got != "here\n" {
 		t.Errorf("%q", got)

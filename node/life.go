@@ -84,7 +84,7 @@ func (n *Node) Backend() api.Backend {
 		*clinic.Clinic
 		*orders.Orders
 		*files.Files
-		*guard.Desk
+		*guard.OwnerView
 		*stdin.Feeds
 		*metrics.Meter
 		*door.Door

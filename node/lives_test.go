@@ -34,8 +34,8 @@ func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T)
 		lead.Join(peer, "1")
 	}
 	propose(t, lead, ledger.Command{Register: &ledger.Register{Peer: "worker", Incarnation: "2"}})
-	begin := func() *heed {
-		h := &heed{self: "self", replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
+	begin := func() *entryObservers {
+		h := &entryObservers{self: "self", replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
 		h.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: h.replica, Table: taskstate.NewTable(h.replica, 0)})
 		h.store.Current("self", "2")
 		return h
@@ -50,7 +50,7 @@ func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T)
 		loaded.replica.Apply(e)
 	}
 	loaded.keepLives(ledger.Event{Reset: true})
-	for what, h := range map[string]*heed{"followed": followed, "loaded": loaded} {
+	for what, h := range map[string]*entryObservers{"followed": followed, "loaded": loaded} {
 		for _, peer := range []string{"early", "worker", "self"} {
 			inc := "2"
 			if peer == "early" {

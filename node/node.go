@@ -52,16 +52,16 @@ type Node struct {
 	begun  thisStart
 	copies *copies.Copies // who else goes by its key
 	host   *p2p.Host
-	doors  *doors
+	doors  *contacts
 	door   *door.Door // lets programs ask over TCP
 	roster *admission.Roster
-	keeper *roster.Keeper // has the roster in step with the ledger
+	keeper *roster.Sync // has the roster in step with the ledger
 	seats  *admission.SeatChain
 
 	// What was decided, who is here.
 	ledger   *quorum.Node
 	replica  *ledger.Replica
-	heed     *heed
+	heed     *entryObservers
 	members  *membership.Membership
 	dialects *dialects
 	seat     *seat
@@ -95,10 +95,10 @@ type Node struct {
 	// What people ask and order.
 	view    *view.View
 	orders  *orders.Orders
-	trust   *guard.Desk
+	trust   *guard.OwnerView
 	held    *held.Store
 	line    *calls.Line
-	desk    *decide.Desk
+	desk    *decide.Decider
 	audit   *audit.Log
 	story   *story.Story
 	links   *links.Asker

@@ -175,7 +175,7 @@ func (n *Node) ended(err error) error {
 	return n.keeper.ErrRemoved()
 }
 
-// begin starts what a peer is made of, each until the peer's life ends; the doors come last.
+// begin starts what a peer is made of, each until the peer's life ends; the contacts come last.
 func (n *Node) begin(run func(what string, f func(context.Context) error)) {
 	run("audit", n.audit.Run)
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
@@ -188,7 +188,7 @@ func (n *Node) begin(run func(what string, f func(context.Context) error)) {
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("policy", n.owner.Run)
-	run("rights", func(ctx context.Context) error { return n.heed.review(ctx, n.keeper.Level, n.guard.Review) })
+	run("rights", func(ctx context.Context) error { return n.heed.review(ctx, n.keeper.InSync, n.guard.Review) })
 	run("room", n.room.Run)
 	run("files", n.files.store.Run)
 	run("what is kept", n.files.care.Run)
@@ -260,7 +260,7 @@ func (n *Node) openNetwork() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log, NotAdmitted: barred})
-	n.roster.Believe(n.seats, n.keeper.Level, n.keeper.Past)
+	n.roster.Believe(n.seats, n.keeper.InSync, n.keeper.AppliedUpTo)
 	return nil
 }
 
@@ -278,7 +278,7 @@ func (n *Node) openState() (err error) {
 	}); err != nil {
 		return err
 	}
-	n.doors = &doors{self: n.self, host: n.host, members: n.members}
+	n.doors = &contacts{self: n.self, host: n.host, members: n.members}
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.line = calls.NewLine(n.lineConfig())
@@ -334,7 +334,7 @@ func (n *Node) openWork() (err error) {
 		Path: n.folder.path(highwater.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
 	n.statuses = newStatuses(n)
-	n.heed = &heed{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view, metrics: n.metrics, rights: wake.New()}
+	n.heed = &entryObservers{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view, metrics: n.metrics, rights: wake.New()}
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())

@@ -114,7 +114,7 @@ func (n *Node) newRunner() (Runner, error) {
 	if err != nil {
 		return nil, err // not n.guard: a nil *guard.Guard would be a Runner that is not nil
 	}
-	n.trust = &guard.Desk{Owner: n.owner, Guard: n.guard, Name: n.view.Who.Name, Members: func() (keys []taskstate.PeerID) {
+	n.trust = &guard.OwnerView{Owner: n.owner, Guard: n.guard, Name: n.view.Who.Name, Members: func() (keys []taskstate.PeerID) {
 		for _, e := range n.roster.All() {
 			if e.Has(admission.Submit) {
 				keys = append(keys, e.Peer)

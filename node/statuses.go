@@ -115,7 +115,7 @@ func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 }
 
 // known is what is held here of a worker's incarnation.
-func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (w highwater.Word) {
+func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (w highwater.Remembered) {
 	w.Number = max(s.store.Mark(peer, string(inc)).Top, s.highwater.Highest(peer, inc))
 	if env, ok := s.store.Held(peer, string(inc), w.Number); ok {
 		if raw, err := env.Encode(); err == nil {
@@ -128,7 +128,7 @@ func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (w hi
 // comes asks what is held of the incarnation of a worker that asks for a session, here and by all
 // who hold a seat: its coordinator says so in the Welcome.
 func (s *statuses) comes(ctx context.Context, peer taskstate.PeerID, h *session.Hello) (coordinator.Known, error) {
-	c := highwater.Comer{Resumes: h.Session != "", Last: h.Last}
+	c := highwater.SessionRequest{Resumes: h.Session != "", Last: h.Last}
 	s.replica.Read(func(st *ledger.State) {
 		m, _ := st.Member(peer)
 		c.Registered = m.Incarnation == h.Incarnation

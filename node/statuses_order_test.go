@@ -17,7 +17,7 @@ import (
 // to one worker.
 func telling(t *testing.T, n int, early func(*statuses)) (_ *statuses, told func() map[string][]taskstate.State) {
 	t.Helper()
-	p := &heed{replica: ledger.NewReplica(), store: digest.NewStore(0)}
+	p := &entryObservers{replica: ledger.NewReplica(), store: digest.NewStore(0)}
 	table := taskstate.NewTable(p.replica, 0)
 	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: table})
 	p.statuses = &statuses{table: table, replica: p.replica, report: p.view.Events.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}

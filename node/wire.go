@@ -203,7 +203,7 @@ func (n *Node) ordersConfig() orders.Config {
 
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
-		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
+		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Loop: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
 		Doors: n.doors.newcomer, Remember: n.doors.remember, Wrong: n.own.Of(n.differs), Now: n.ledgerTime,
 	}
 }
@@ -246,7 +246,7 @@ func (n *Node) policyChanged() {
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.feeds.Forget, Clean: n.runner.Clean, Log: n.log,
-		Current: n.keeper.Level, Safe: n.files.outputSafe, Lacks: n.room.Lacks, Over: sweep.Over(n.replica, n.runner.Live),
+		Current: n.keeper.InSync, Safe: n.files.outputSafe, Lacks: n.room.Lacks, Over: sweep.Over(n.replica, n.runner.Live),
 	}
 }
 

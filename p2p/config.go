@@ -45,7 +45,7 @@ type Config struct {
 	Announce []string
 	// Prefer is the port of the last run, or 0: it is tried before DefaultPort and a free one.
 	Prefer int
-	// Sought has a peer that listens elsewhere than on Prefer keep a side door besides, where
+	// Sought has a peer that listens elsewhere than on Prefer keep a fallback port besides, where
 	// others that know its id find it: they may be looking for it where it was.
 	Sought bool
 

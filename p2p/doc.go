@@ -14,8 +14,8 @@
 // in front of every handler on every transport, relay included.
 //
 // What the gate cannot be asked about yet – handshakes of nobody knows whom, streams that name no
-// protocol, strangers that sit there – is bounded on a doorstep in front of it: a resource manager
-// of our own (doorstep.go).
+// protocol, strangers that sit there – is bounded on a connLimits in front of it: a resource
+// manager of our own (connLimits.go).
 //
 // # Errors that tell what to do
 //
@@ -33,10 +33,10 @@
 //
 // # What goes on inside
 //
-// A [Host] is made of parts that own their fields: life counts what Close waits for, doors is where
-// it listens, gate and doorstep are who may come in, peers is who is connected, silence closes
-// connections that say nothing, topics is GossipSub, relays keeps places at relays and looks for a
-// direct way beside them.
+// A [Host] is made of parts that own their fields: life counts what Close waits for, listeners is
+// where it listens, gate and connLimits are who may come in, peers is who is connected, silence
+// closes connections that say nothing, topics is GossipSub, relays keeps places at relays and looks
+// for a direct way beside them.
 //
 // One goroutine looks after connections of strangers while there are any, one after relays if they
 // are on, two after mDNS; the rest is libp2p's. Callbacks run one at a time on libp2p's goroutines

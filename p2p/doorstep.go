@@ -15,7 +15,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// What may be under way on the doorstep, before the gate can ask who it is and what it wants.
+// What may be under way on the connLimits, before the gate can ask who it is and what it wants.
 const (
 	handshakesEach   = 64  // of one address at once, over TCP; QUIC has as many places of its own
 	handshakesAll    = 512 // of all addresses, the same
@@ -38,12 +38,12 @@ const (
 // or a reset stream.
 var errDoorstep = errors.New("too many like that at once")
 
-// doorstep is the resource manager in front of libp2p's. It bounds what comes in before the gate
+// connLimits is the resource manager in front of libp2p's. It bounds what comes in before the gate
 // can look at it: handshakes of nobody knows whom, for each address, connections of strangers, and
 // streams that name no protocol. Nothing of it is shared between strangers and members. Where
 // places are taken, the one that stood longest on one without getting anywhere loses it, of the
 // address with the most: silence must not keep others out. Who lost a place tries again.
-type doorstep struct {
+type connLimits struct {
 	network.ResourceManager
 	admitted func(string) bool
 
@@ -56,15 +56,15 @@ type doorstep struct {
 // streamCount is what one peer has open to us; forgotten when it is zero.
 type streamCount struct{ all, unnamed int }
 
-func newDoorstep(inner network.ResourceManager, admitted func(string) bool) *doorstep {
-	return &doorstep{ResourceManager: inner, admitted: admitted, streams: map[peer.ID]*streamCount{}}
+func newDoorstep(inner network.ResourceManager, admitted func(string) bool) *connLimits {
+	return &connLimits{ResourceManager: inner, admitted: admitted, streams: map[peer.ID]*streamCount{}}
 }
 
-// inbound is an inbound connection on its way to being a member's. The doorstep's lock guards its
+// inbound is an inbound connection on its way to being a member's. The connLimits's lock guards its
 // fields.
 type inbound struct {
 	network.ConnManagementScope
-	d     *doorstep
+	d     *connLimits
 	from  netip.Prefix // zero if it has no address: it came through a relay
 	quic  bool
 	since time.Time // it began, or was authenticated
@@ -75,7 +75,7 @@ type inbound struct {
 	ended  bool   // it lost its place
 }
 
-func (d *doorstep) OpenConnection(dir network.Direction, usefd bool, at ma.Multiaddr) (network.ConnManagementScope, error) {
+func (d *connLimits) OpenConnection(dir network.Direction, usefd bool, at ma.Multiaddr) (network.ConnManagementScope, error) {
 	if dir == network.DirOutbound {
 		return d.ResourceManager.OpenConnection(dir, usefd, at)
 	}
@@ -94,7 +94,7 @@ func (d *doorstep) OpenConnection(dir network.Direction, usefd bool, at ma.Multi
 
 // VerifySourceAddress has QUIC prove addresses while many handshakes are under way: forged ones
 // would take the places of others.
-func (d *doorstep) VerifySourceAddress(a net.Addr) bool {
+func (d *connLimits) VerifySourceAddress(a net.Addr) bool {
 	d.mu.Lock()
 	n := 0
 	for _, c := range d.shaking {
@@ -108,7 +108,7 @@ func (d *doorstep) VerifySourceAddress(a net.Addr) bool {
 
 // arrive takes a place for a handshake. Over TCP the oldest one makes room, once it had its time;
 // QUIC's cannot be ended from here, and end by themselves.
-func (d *doorstep) arrive(c *inbound) bool {
+func (d *connLimits) arrive(c *inbound) bool {
 	var out *inbound
 	defer func() { out.close() }()
 	d.mu.Lock()
@@ -147,18 +147,18 @@ func oldest(list []*inbound, of netip.Prefix) *inbound {
 }
 
 // drop takes a connection's place away. The lock is held; who calls closes it afterwards.
-func (d *doorstep) drop(c *inbound) {
+func (d *connLimits) drop(c *inbound) {
 	c.ended = true
 	d.remove(c)
 }
 
-func (d *doorstep) remove(c *inbound) {
+func (d *connLimits) remove(c *inbound) {
 	is := func(o *inbound) bool { return o == c }
 	d.shaking = slices.DeleteFunc(d.shaking, is)
 	d.strangers = slices.DeleteFunc(d.strangers, is)
 }
 
-func (d *doorstep) forget(c *inbound) {
+func (d *connLimits) forget(c *inbound) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remove(c)
@@ -203,7 +203,7 @@ func (c *inbound) SetPeer(p peer.ID) error {
 }
 
 // authenticated frees the handshake's place, and takes a stranger's if it is one.
-func (d *doorstep) authenticated(c *inbound, p peer.ID, stranger bool) (out *inbound, ok bool) {
+func (d *connLimits) authenticated(c *inbound, p peer.ID, stranger bool) (out *inbound, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remove(c)
@@ -230,7 +230,7 @@ func (d *doorstep) authenticated(c *inbound, p peer.ID, stranger bool) (out *inb
 
 // idlest is the stranger that is to go: of the address with the most, the oldest of those that say
 // nothing, or of all. Who has been admitted meanwhile is none. nil if nobody has to go after all.
-func (d *doorstep) idlest() *inbound {
+func (d *connLimits) idlest() *inbound {
 	d.strangers = slices.DeleteFunc(d.strangers, func(c *inbound) bool { return d.admitted(c.peer.String()) })
 	if len(d.strangers) < strangerConns {
 		return nil
@@ -249,7 +249,7 @@ func (c *inbound) Done() {
 	c.ConnManagementScope.Done()
 }
 
-func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
+func (d *connLimits) OpenStream(p peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
 	if dir == network.DirOutbound {
 		return d.ResourceManager.OpenStream(p, dir)
 	}
@@ -272,10 +272,10 @@ func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamM
 }
 
 // unnamedStream is an inbound stream, until it ends; named tells that it has said what for. The
-// doorstep's lock guards it.
+// connLimits's lock guards it.
 type unnamedStream struct {
 	network.StreamManagementScope
-	d        *doorstep
+	d        *connLimits
 	peer     peer.ID
 	stranger bool
 	named    bool
@@ -284,7 +284,7 @@ type unnamedStream struct {
 
 // begin takes a place for a stream. A stranger that opens one after the other gets no more: to be
 // cut off would only bring it back with another handshake.
-func (d *doorstep) begin(s *unnamedStream) bool {
+func (d *connLimits) begin(s *unnamedStream) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.streams[s.peer]
@@ -309,7 +309,7 @@ func (d *doorstep) begin(s *unnamedStream) bool {
 }
 
 // strangerOf is the connection of a peer that is not admitted, nil of one that is.
-func (d *doorstep) strangerOf(p peer.ID) *inbound {
+func (d *connLimits) strangerOf(p peer.ID) *inbound {
 	i := slices.IndexFunc(d.strangers, func(c *inbound) bool { return c.peer == p })
 	if i < 0 {
 		return nil
@@ -339,7 +339,7 @@ func (s *unnamedStream) Done() {
 }
 
 // name frees the place of a stream without a protocol. The lock is held.
-func (d *doorstep) name(s *unnamedStream) {
+func (d *connLimits) name(s *unnamedStream) {
 	if s.named || s.done {
 		return
 	}
@@ -347,7 +347,7 @@ func (d *doorstep) name(s *unnamedStream) {
 	d.streams[s.peer].unnamed--
 }
 
-func (d *doorstep) over(s *unnamedStream) {
+func (d *connLimits) over(s *unnamedStream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.done {

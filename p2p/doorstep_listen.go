@@ -14,13 +14,13 @@ import (
 	"github.com/coveyproject/covey/p2p/line"
 )
 
-// The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's
+// The connLimits ends connections that stand in the way of others, so listeners tell it how: TCP's
 // from the moment they are accepted, QUIC's when their handshake is over.
 
-// doorUpgrader upgrades what listeners accept over the doorstep.
+// doorUpgrader upgrades what listeners accept over the connLimits.
 type doorUpgrader struct {
 	transport.Upgrader
-	d    *doorstep
+	d    *connLimits
 	gate *gate
 	line *line.Line // what it upgrades passes this line; nil: none
 }
@@ -94,7 +94,7 @@ type doorListener struct {
 	u doorUpgrader
 }
 
-// Accept implements transport.GatedMaListener. A connection without a place on the doorstep is
+// Accept implements transport.GatedMaListener. A connection without a place on the connLimits is
 // closed, and tries again.
 func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	for {
@@ -116,7 +116,7 @@ func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) 
 	}
 }
 
-// quicListener tells the doorstep how to end QUIC connections.
+// quicListener tells the connLimits how to end QUIC connections.
 type quicListener struct{ transport.Listener }
 
 // Accept implements transport.Listener.

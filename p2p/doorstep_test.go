@@ -16,15 +16,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// porch is a doorstep with nothing behind it, and who was admitted.
+// porch is a connLimits with nothing behind it, and who was admitted.
 type porch struct {
-	*doorstep
+	*connLimits
 	in map[peer.ID]bool
 }
 
 func newPorch() *porch {
 	p := &porch{in: map[peer.ID]bool{}}
-	p.doorstep = newDoorstep(&network.NullResourceManager{}, func(s string) bool {
+	p.connLimits = newDoorstep(&network.NullResourceManager{}, func(s string) bool {
 		for id, in := range p.in {
 			if in && id.String() == s {
 				return true

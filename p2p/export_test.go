@@ -45,7 +45,7 @@ func ParseMDNS(text []string, port int, ips []net.IP) (string, []string, error) 
 	return parseMDNS(text, port, ips)
 }
 
-func ParsePlace(s string) (place, error) { return parsePlace(s) }
+func ParsePlace(s string) (listenAddr, error) { return parsePlace(s) }
 
 func ParseAddrs(s []string) (out []string) {
 	for _, a := range parseAddrs(s) {
@@ -84,7 +84,7 @@ func Known(h *Host, id string) (out []string) {
 	return out
 }
 
-// Listening is where h listens, side doors included.
+// Listening is where h listens, fallback listeners included.
 func Listening(h *Host) (out []string) {
 	for _, a := range h.sw.ListenAddresses() {
 		if !isRelay(a) {

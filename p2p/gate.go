@@ -23,7 +23,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	blocked map[peer.ID]bool
-	streams map[peer.ID]int // of strangers; how many strangers there are is the doorstep's business
+	streams map[peer.ID]int // of strangers; how many strangers there are is the connLimits's business
 	open    map[opened]int  // streams that admitted peers have open to our handlers
 }
 
@@ -50,10 +50,10 @@ func (g *gate) InterceptPeerDial(p peer.ID) bool { return !g.isBlocked(p) }
 // InterceptAddrDial allows every address of a peer that may be dialled.
 func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
 
-// InterceptAccept allows everybody to begin a handshake; the doorstep bounds how many.
+// InterceptAccept allows everybody to begin a handshake; the connLimits bounds how many.
 func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
-// InterceptSecured knows who it is, and refuses blocked peers. Strangers are the doorstep's
+// InterceptSecured knows who it is, and refuses blocked peers. Strangers are the connLimits's
 // business.
 func (g *gate) InterceptSecured(_ network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
 	return !g.isBlocked(p)

@@ -38,7 +38,7 @@ type Host struct {
 	refusals  refusals
 	greetings greetings
 	searches  searches
-	limits    *doorstep
+	limits    *connLimits
 	sw        *swarm.Swarm
 	bus       event.Bus
 	bh        *bhost.BasicHost
@@ -48,7 +48,7 @@ type Host struct {
 	close sync.Once
 	undo  []io.Closer // in order of making
 
-	doors   *doors
+	doors   *listeners
 	peers   *peers
 	silence *silence
 	topics  *topics
@@ -153,7 +153,7 @@ func (h *Host) network() error {
 		return fmt.Errorf("p2p: %w", err)
 	}
 	h.undo = append(h.undo, h.bh)
-	h.doors = &doors{id: h.id, sockets: h.cfg.Sockets, sw: h.sw, log: h.log}
+	h.doors = &listeners{id: h.id, sockets: h.cfg.Sockets, sw: h.sw, log: h.log}
 	h.peers = newPeers(h.sw, h.cfg.Admitted)
 	h.silence = &silence{life: h.life, sw: h.sw, hello: h.hello}
 	h.relays = newRelays(h)
@@ -197,7 +197,7 @@ func (h *Host) Addrs() []string {
 
 // advertised are all addresses others may dial.
 func (h *Host) advertised() []ma.Multiaddr {
-	addrs := append(slices.DeleteFunc(slices.Clone(h.bh.AllAddrs()), h.doors.aside), h.announce...)
+	addrs := append(slices.DeleteFunc(slices.Clone(h.bh.AllAddrs()), h.doors.isFallback), h.announce...)
 	return orderAddrs(append(addrs, h.relays.addresses()...), h.announce, nil)
 }
 

@@ -13,8 +13,8 @@ import (
 
 // newLimits builds libp2p's resource manager for a full mesh of peers. Its defaults (128 inbound
 // connections, 8 for each address) would refuse a lab behind one NAT. It counts what members may
-// have, and memory; its scope of what is under way is left open, because everybody shares it:
-// a peer that fills it shuts the door for all. The doorstep in front of it bounds that, for each by
+// have, and memory; its scope of what is under way is left open, because everybody shares it: a
+// peer that fills it shuts the door for all. The connLimits in front of it bounds that, for each by
 // itself.
 func newLimits(peers int) (network.ResourceManager, error) {
 	n := rcmgr.LimitVal(peers)

@@ -15,17 +15,17 @@ import (
 )
 
 // place is one address to listen on, with TCP and QUIC.
-type place struct {
+type listenAddr struct {
 	ip       netip.Addr
 	port     int  // -1: the host's
 	optional bool // may fail: IPv6 where there is none
 }
 
-func places(listen []string) ([]place, error) {
+func places(listen []string) ([]listenAddr, error) {
 	if len(listen) == 0 {
-		return []place{{ip: netip.IPv4Unspecified(), port: -1}, {ip: netip.IPv6Unspecified(), port: -1, optional: true}}, nil
+		return []listenAddr{{ip: netip.IPv4Unspecified(), port: -1}, {ip: netip.IPv6Unspecified(), port: -1, optional: true}}, nil
 	}
-	var out []place
+	var out []listenAddr
 	for _, s := range listen {
 		p, err := parsePlace(strings.TrimSpace(s))
 		if err != nil {
@@ -36,49 +36,49 @@ func places(listen []string) ([]place, error) {
 	return out, nil
 }
 
-func parsePlace(s string) (place, error) {
+func parsePlace(s string) (listenAddr, error) {
 	if !strings.HasPrefix(s, "/") {
 		if ip, err := netip.ParseAddr(s); err == nil {
-			return place{ip: ip, port: -1}, nil
+			return listenAddr{ip: ip, port: -1}, nil
 		}
 		ap, err := netip.ParseAddrPort(s)
 		if err != nil {
-			return place{}, errors.New("it is no IP address of this machine")
+			return listenAddr{}, errors.New("it is no IP address of this machine")
 		}
-		return place{ip: ap.Addr(), port: int(ap.Port())}, nil
+		return listenAddr{ip: ap.Addr(), port: int(ap.Port())}, nil
 	}
 	m, err := ma.NewMultiaddr(s)
 	if err != nil {
-		return place{}, err
+		return listenAddr{}, err
 	}
 	ip, err := manet.ToIP(m)
 	if err != nil {
-		return place{}, err
+		return listenAddr{}, err
 	}
 	a, _ := netip.AddrFromSlice(ip)
-	p := place{ip: a.Unmap(), port: -1}
+	p := listenAddr{ip: a.Unmap(), port: -1}
 	for _, code := range []int{ma.P_TCP, ma.P_UDP} {
 		if v, err := m.ValueForProtocol(code); err == nil {
 			if _, err := fmt.Sscanf(v, "%d", &p.port); err != nil {
-				return place{}, err
+				return listenAddr{}, err
 			}
 		}
 	}
 	return p, nil
 }
 
-// doors is where a host listens: everywhere on one port, and at a side door if it is sought. It is
-// opened once, while the host is made.
-type doors struct {
-	id      peer.ID
-	sockets Sockets
-	sw      *swarm.Swarm
-	log     *slog.Logger
-	side    int // the side door's port; 0 without one
+// listeners is where a host listens: everywhere on one port, and at a fallback port if it is
+// sought. It is opened once, while the host is made.
+type listeners struct {
+	id       peer.ID
+	sockets  Sockets
+	sw       *swarm.Swarm
+	log      *slog.Logger
+	fallback int // 0 without one
 }
 
 // open binds every place, on the first port that is free.
-func (d *doors) open(cfg Config) error {
+func (d *listeners) open(cfg Config) error {
 	where, err := places(cfg.Listen)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (d *doors) open(cfg Config) error {
 		for draw := 0; draw < 1 || port == 0 && draw < 10; draw++ {
 			if err = d.listenOn(where, port, cfg.Prefer); err == nil {
 				if cfg.Sought && d.port() != cfg.Prefer {
-					d.openSide(where)
+					d.openFallback(where)
 				}
 				return nil
 			}
@@ -102,7 +102,7 @@ func (d *doors) open(cfg Config) error {
 }
 
 // listenOn binds every place on one port (0: a free one) or nothing.
-func (d *doors) listenOn(where []place, port, prefer int) (err error) {
+func (d *listeners) listenOn(where []listenAddr, port, prefer int) (err error) {
 	var bound []ma.Multiaddr
 	defer func() {
 		if err != nil {
@@ -136,7 +136,7 @@ func (d *doors) listenOn(where []place, port, prefer int) (err error) {
 }
 
 // listenPair binds UDP first: its socket is exclusive, so that two peers never share a port.
-func (d *doors) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+func (d *listeners) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
 	if d.sockets != nil {
 		return d.bind(ip, port, "tcp/%d", ma.P_TCP)
 	}
@@ -153,7 +153,7 @@ func (d *doors) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiad
 }
 
 // bind listens with one transport, and tells on which port (0 draws one) and as what.
-func (d *doors) bind(ip netip.Addr, port int, form string, code int) (got int, bound []ma.Multiaddr, err error) {
+func (d *listeners) bind(ip netip.Addr, port int, form string, code int) (got int, bound []ma.Multiaddr, err error) {
 	before := d.sw.ListenAddresses()
 	m, err := ma.NewMultiaddr(fmt.Sprintf("/%s/"+form, ipPart(ip), port))
 	if err == nil {
@@ -172,7 +172,7 @@ func (d *doors) bind(ip netip.Addr, port int, form string, code int) (got int, b
 }
 
 // onlyLoopback tells whether nobody but this machine can reach us.
-func (d *doors) onlyLoopback() bool {
+func (d *listeners) onlyLoopback() bool {
 	for _, a := range d.sw.ListenAddresses() {
 		if !isRelay(a) && len(a) > 1 && !manet.IsIPLoopback(a) {
 			return false
@@ -184,9 +184,9 @@ func (d *doors) onlyLoopback() bool {
 // Port is the port listened on, the first place's if they differ.
 func (h *Host) Port() int { return h.doors.port() }
 
-func (d *doors) port() int {
+func (d *listeners) port() int {
 	for _, a := range d.sw.ListenAddresses() {
-		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) && !d.aside(a) {
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) && !d.isFallback(a) {
 			port := 0
 			fmt.Sscanf(v, "%d", &port)
 			return port

@@ -128,7 +128,7 @@ type closer func()
 func (c closer) Close() error { c(); return nil }
 
 // on keeps the interfaces on which somebody could reach us.
-func (d *doors) on(ifs []net.Interface) []net.Interface {
+func (d *listeners) on(ifs []net.Interface) []net.Interface {
 	own := map[netip.Addr]bool{}
 	for _, a := range d.sw.ListenAddresses() {
 		if ip, err := manet.ToIP(a); err == nil && !isRelay(a) {

@@ -22,7 +22,7 @@ import (
 
 // reachProtocol asks an admitted peer to dial us back, so that we learn whether others can. It
 // dials only the address the question came from, so that nobody can be made to knock on foreign
-// doors.
+// listeners.
 const reachProtocol = "/covey/reach/1"
 
 const (

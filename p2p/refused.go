@@ -172,7 +172,7 @@ func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
 }
 
 // TakenUp tells whether a dial failed although somebody listens there: it closed the connection
-// before it stood, as a peer does that has too many on its doorstep.
+// before it stood, as a peer does that has too many on its connLimits.
 func TakenUp(err error) bool {
 	var de *swarm.DialError
 	return errors.As(err, &de) && slices.ContainsFunc(de.DialErrors, func(t swarm.TransportError) bool { return closedOnUs(t.Cause) })

@@ -40,7 +40,7 @@ type relays struct {
 	sw    *swarm.Swarm
 	bh    *bhost.BasicHost
 	gated gatedHost
-	doors *doors
+	doors *listeners
 	ports func() []uint16                                     // at which others may find us
 	who   func(context.Context, ma.Multiaddr) (string, error) // lives there
 	quic  *quicreuse.ConnManager

@@ -174,7 +174,7 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 	c, err := t.dial(ctx, a, p, up)
 	// A dying process loses its connections a moment before its ports, and who dials at once is
 	// reset instead of refused; QUIC would then wait in vain, and everybody who dials that peer
-	// with it. Ask once more. One that has too many on its doorstep closes connections, too: ask
+	// with it. Ask once more. One that has too many on its connLimits closes connections, too: ask
 	// again, later each time.
 	for try := 0; err != nil && !errors.Is(err, syscall.ECONNREFUSED) && (try == 0 || try < dialTries && closedOnUs(err)); try++ {
 		wait := dyingTime << try

@@ -196,7 +196,7 @@ type Noop struct {
 	Duration int64 `cbor:"1,keyasint,omitempty" json:"duration_ms,omitempty"`
 }
 
-// Resources a task promises itself on a peer, or a peer offers. CPU in thousandths of one, memory
+// Resources a task reserves on a peer, or a peer offers. CPU in thousandths of one, memory
 // and disk in bytes.
 type Resources struct {
 	MilliCPU int64  `cbor:"1,keyasint,omitempty" json:"milli_cpu,omitempty"`

@@ -45,9 +45,9 @@ type RunReport struct {
 	At      int64  // the local clock, milliseconds since 1970
 	Took    int64  // of an end: milliseconds from the process's start, by the monotonic clock; 0: it never ran, or that is not known
 
-	Held      Held   // what it is, or was, kept from
-	Saved     *Saved // of an end: what is kept of its files
-	Truncated bool   // of an end: not all of its output was kept, because of the cap
+	Held      Confined // what it is, or was, kept from
+	Saved     *Saved   // of an end: what is kept of its files
+	Truncated bool     // of an end: not all of its output was kept, because of the cap
 }
 
 // MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.

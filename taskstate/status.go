@@ -84,8 +84,8 @@ type Status struct {
 	Waited    int64 `cbor:"11,keyasint,omitempty"`
 	Truncated bool  `cbor:"12,keyasint,omitempty"` // it wrote more than is kept of its output
 	// Saved is what is kept of its files, of an end. It is never changed once it is here.
-	Saved *Saved `cbor:"13,keyasint,omitempty"`
-	Held  Held   `cbor:"14,keyasint,omitempty"` // what it is, or was, kept from
+	Saved *Saved   `cbor:"13,keyasint,omitempty"`
+	Held  Confined `cbor:"14,keyasint,omitempty"` // what it is, or was, kept from
 }
 
 // MaxMessage caps Status.Message in bytes.

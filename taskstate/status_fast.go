@@ -63,7 +63,7 @@ func fastStatus(b []byte) (s Status, ok bool) {
 		case 14:
 			held := r.head(cborUint)
 			r.bad = r.bad || held > math.MaxUint16
-			s.Held = Held(held)
+			s.Held = Confined(held)
 		default:
 			return s, false
 		}

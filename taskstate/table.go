@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// Standing says what a ledger replica knows about a task.
-type Standing uint8
+// LedgerView says what a ledger replica knows about a task.
+type LedgerView uint8
 
 // The standings.
 const (
-	Unknown Standing = iota // never heard of: news from ahead of this replica, or long forgotten
-	Known                   // assigned, its end not decided yet
-	Retired                 // settled or superseded: the ledger knows better than any status
+	Unknown LedgerView = iota // never heard of: news from ahead of this replica, or long forgotten
+	Known                     // assigned, its end not decided yet
+	Retired                   // settled or superseded: the ledger knows better than any status
 )
 
 // String names the standing.
-func (s Standing) String() string {
+func (s LedgerView) String() string {
 	switch s {
 	case Known:
 		return "known"
@@ -31,7 +31,7 @@ func (s Standing) String() string {
 type Assignments interface {
 	// Assigned tells the only author a task's statuses may have. Peer, incarnation and index mean
 	// nothing unless Known.
-	Assigned(t TaskID) (peer PeerID, inc Incarnation, index uint64, st Standing)
+	Assigned(t TaskID) (peer PeerID, inc Incarnation, index uint64, st LedgerView)
 	// Applied is the index of the last ledger entry the replica holds.
 	Applied() uint64
 }
@@ -84,16 +84,16 @@ func (t *Table) Merge(b Batch) (news []Status, refused int) {
 	return news, refused
 }
 
-type verdict uint8
+type mergeResult uint8
 
 const (
-	stale verdict = iota // nothing new
+	stale mergeResult = iota // nothing new
 	fresh
 	wrong
 	ahead
 )
 
-func (t *Table) apply(author PeerID, inc Incarnation, s *Status, applied uint64) verdict {
+func (t *Table) apply(author PeerID, inc Incarnation, s *Status, applied uint64) mergeResult {
 	peer, at, _, st := t.ledger.Assigned(s.Task)
 	switch {
 	case st == Unknown && s.Index > applied && s.Index-applied < maxAhead:

@@ -34,7 +34,7 @@ type row struct {
 
 func (b *book) Applied() uint64 { return b.applied }
 
-func (b *book) Assigned(t TaskID) (PeerID, Incarnation, uint64, Standing) {
+func (b *book) Assigned(t TaskID) (PeerID, Incarnation, uint64, LedgerView) {
 	r, ok := b.rows[t]
 	switch {
 	case !ok || r.index > b.applied:

@@ -27,8 +27,8 @@ type attached struct {
 	keep   resultFiles
 	kept   error // why not all output is in --results
 	log    *jobLog
-	home   *homecoming // nil: the tasks' files are not brought
-	missed error       // why not all of them are here
+	home   *bringAsTheyEnd // nil: the tasks' files are not brought
+	missed error           // why not all of them are here
 
 	stopped int  // tasks that were stopped while they ran
 	ending  bool // the job is cancelled: that of each task is not told

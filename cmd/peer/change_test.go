@@ -28,7 +28,7 @@ func TestWaitingForAServiceEndsWhenItsTasksRunOrItsUpdateStops(t *testing.T) {
 	done.Tasks["complete"], ended.Ended = 1, &time.Time{}
 	for name, c := range map[string]struct {
 		job  api.Job
-		want verdict
+		want rolloutOutcome
 	}{
 		"one runs, one is done":               {done, settledWell},
 		"the job is over":                     {ended, going},

@@ -137,7 +137,7 @@ func (g *getting) check() error {
 		return api.Errorf(api.Usage, "a folder goes to stdout with --tar")
 	case !g.ref.Dir && g.to == "":
 		return api.Errorf(api.Usage, "%s is a file and has no name of its own: say --to FILE, or --to - for stdout", g.ref)
-	case (g.tar || g.to == "-") && g.c.output != tableForm && !g.c.outputFromEnv:
+	case (g.tar || g.to == "-") && g.c.output != tableFormat && !g.c.outputFromEnv:
 		return api.Errorf(api.Usage, "the bytes go to stdout, so there is no room for -o %s", g.c.output)
 	case g.tar && isTerminal(g.c.Out):
 		return api.Errorf(api.Usage, "a tar is not for a terminal: write it to a file or a pipe, as in `peer get %s --tar | tar t`", g.ref)

@@ -39,7 +39,7 @@ func (g *getting) ofJob(ctx context.Context, word string) error {
 		return err
 	}
 	id, several := a.Job.ID, a.Job.Count > 1 && slot == 0
-	h := homing{api: g.api, to: g.to, flat: g.flat, force: g.force}
+	h := bringer{api: g.api, to: g.to, flat: g.flat, force: g.force}
 	if g.wait && !a.Job.Over() {
 		return g.whileItRuns(ctx, h, id, slot, several)
 	}
@@ -65,7 +65,7 @@ func (g *getting) checkJob(word string) error {
 		return api.Errorf(api.Usage, "--tar and --list write what there is now to stdout: they take none of --to, --force and --wait")
 	case g.to == "-":
 		return api.Errorf(api.Usage, "files of tasks go to stdout with --tar")
-	case g.tar && g.c.output != tableForm && !g.c.outputFromEnv:
+	case g.tar && g.c.output != tableFormat && !g.c.outputFromEnv:
 		return api.Errorf(api.Usage, "the bytes go to stdout, so there is no room for -o %s", g.c.output)
 	case g.tar && isTerminal(g.c.Out):
 		return api.Errorf(api.Usage, "a tar is not for a terminal: write it to a file or a pipe, as in `peer get %s --tar | tar t`", word)
@@ -128,7 +128,7 @@ func (p *homePlan) many() bool {
 }
 
 // now brings what is ready.
-func (g *getting) now(ctx context.Context, h *homing, id string, plan homePlan) error {
+func (g *getting) now(ctx context.Context, h *bringer, id string, plan homePlan) error {
 	if err := left(id, &plan, plan.many()); err != nil && len(plan.bring) == 0 {
 		return err
 	}
@@ -162,7 +162,7 @@ func (g *getting) someAreHere(ctx context.Context, err error, plan *homePlan) bo
 }
 
 // sayJob says what became of it, and is an error if not all is there.
-func (g *getting) sayJob(h *homing, id string, plan homePlan, tasks int, report folder.Report, bytes int64, took string, from []api.Source) error {
+func (g *getting) sayJob(h *bringer, id string, plan homePlan, tasks int, report folder.Report, bytes int64, took string, from []api.Source) error {
 	v := gotJob{Job: id, To: h.place(), Tasks: tasks + plan.none, Report: report, From: from, Missing: plan.missing()}
 	err := emit(g.c, nil, v, []gotJob{v}, func(io.Writer) {
 		fmt.Fprintln(g.c.Err, printable(h.place())+": "+homeText(v.Tasks, report, bytes, took, from))
@@ -174,7 +174,7 @@ func (g *getting) sayJob(h *homing, id string, plan homePlan, tasks int, report 
 }
 
 // stream lists files, or writes them as a tar.
-func (g *getting) stream(ctx context.Context, h *homing, id string, plan homePlan) error {
+func (g *getting) stream(ctx context.Context, h *bringer, id string, plan homePlan) error {
 	if err := left(id, &plan, plan.many()); err != nil && (len(plan.bring) == 0 || g.tar) {
 		return err // half a tar would be taken for all
 	}
@@ -210,7 +210,7 @@ func (g *getting) showJob(id string, entries iter.Seq2[tree.Entry, error]) error
 }
 
 // whileItRuns brings files as tasks end, until the job does, or the one task that was asked for.
-func (g *getting) whileItRuns(ctx context.Context, h homing, id string, slot int, several bool) error {
+func (g *getting) whileItRuns(ctx context.Context, h bringer, id string, slot int, several bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	bar := newProgress(g.c.Err)
 	defer bar.done()

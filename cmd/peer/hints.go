@@ -12,7 +12,7 @@ import (
 	"github.com/coveyproject/covey/node/api"
 )
 
-// hints is where talk goes. A command in it, between backquotes, is for pasting: it carries what
+// hints is where messages go. A command in it, between backquotes, is for pasting: it carries what
 // said which peer, or which testnet, is meant.
 type hints struct {
 	w    io.Writer
@@ -80,8 +80,8 @@ func (c *cli) carryHints(cmd *cobra.Command) {
 	}
 }
 
-// talkTo has talk go elsewhere, with the hints it carries.
-func (c *cli) talkTo(w io.Writer) {
+// messagesTo has messages go elsewhere, with the hints it carries.
+func (c *cli) messagesTo(w io.Writer) {
 	if h, ok := c.Err.(*hints); ok {
 		c.Err = &hints{w: w, data: h.data, dir: h.dir}
 		return
@@ -89,7 +89,7 @@ func (c *cli) talkTo(w io.Writer) {
 	c.Err = w
 }
 
-// carry completes the commands in a text that is not talk.
+// carry completes the commands in a text that is no message.
 func (c *cli) carry(text string) string {
 	if h, ok := c.Err.(*hints); ok {
 		return h.carry(text)
@@ -137,8 +137,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// withoutForm are the commands that list nothing, so that there is no format to ask for.
-var withoutForm = map[string]string{
+// withoutFormat are the commands that list nothing, so that there is no format to ask for.
+var withoutFormat = map[string]string{
 	"peer down": "", "peer leave": "", "peer remove": "", "peer wait": "", "peer completion": "", "peer help": "",
 	"peer completion bash": "", "peer completion fish": "", "peer completion powershell": "", "peer completion zsh": "",
 	"peer logs":    "its output is the tasks' own",
@@ -153,14 +153,14 @@ var withoutForm = map[string]string{
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",
 }
 
-// tableForm is the format when none is asked for.
-const tableForm = "table"
+// tableFormat is the format when none is asked for.
+const tableFormat = "table"
 
-// checkForm refuses a format where it would go unheard. One that comes from the environment is for
-// the other commands.
-func (c *cli) checkForm(cmd *cobra.Command) error {
+// checkOutputFormat refuses a format where it would go unheard. One that comes from the environment
+// is for the other commands.
+func (c *cli) checkOutputFormat(cmd *cobra.Command) error {
 	switch c.output {
-	case tableForm:
+	case tableFormat:
 		return nil
 	case "json", "jsonl":
 	default:
@@ -168,12 +168,12 @@ func (c *cli) checkForm(cmd *cobra.Command) error {
 	}
 	f := cmd.Flags().Lookup("output")
 	c.outputFromEnv = f != nil && !wasTyped(f)
-	why, without := withoutForm[cmd.CommandPath()]
+	why, without := withoutFormat[cmd.CommandPath()]
 	switch {
 	case !without || cmd.Name() == "watch" && c.output == "jsonl":
 		return nil
 	case c.outputFromEnv:
-		c.output = tableForm
+		c.output = tableFormat
 		return nil
 	}
 	if why != "" {
@@ -182,12 +182,12 @@ func (c *cli) checkForm(cmd *cobra.Command) error {
 	return api.Errorf(api.Usage, "%s lists nothing, so it takes no -o%s", cmd.CommandPath(), why)
 }
 
-// typedForm is the format that words ask for, also if not all of them can be read.
-func typedForm(words []string) string {
+// typedFormat is the format that words ask for, also if not all of them can be read.
+func typedFormat(words []string) string {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.ParseErrorsAllowlist.UnknownFlags = true
 	fs.Usage = func() {}
-	form := fs.StringP("output", "o", tableForm, "")
+	form := fs.StringP("output", "o", tableFormat, "")
 	_ = fs.Parse(words)
 	return *form
 }

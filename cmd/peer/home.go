@@ -20,8 +20,8 @@ import (
 	"github.com/coveyproject/covey/node/blob/tree"
 )
 
-// parcel is what one task left, and the folder below --to where it belongs.
-type parcel struct {
+// taskFiles is what one task left, and the folder below --to where it belongs.
+type taskFiles struct {
 	task    string
 	ref     tree.Ref
 	bytes   int64
@@ -32,8 +32,8 @@ type parcel struct {
 }
 
 // parcelOf is what a task left; of a job of several tasks each has a folder of its own.
-func parcelOf(t api.Task, several bool) parcel {
-	p := parcel{task: t.ID, ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
+func parcelOf(t api.Task, several bool) taskFiles {
+	p := taskFiles{task: t.ID, ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
 	if several {
 		p.dir = strconv.Itoa(t.Slot)
 	}
@@ -43,8 +43,8 @@ func parcelOf(t api.Task, several bool) parcel {
 	return p
 }
 
-// homing brings what tasks left to a folder of this machine. It is for one goroutine at a time.
-type homing struct {
+// bringer brings what tasks left to a folder of this machine. It is for one goroutine at a time.
+type bringer struct {
 	api   *client.Client
 	to    string // "" is the current folder
 	flat  bool   // all into one folder
@@ -65,10 +65,10 @@ type flatOne struct {
 }
 
 // place is where files are written, for people.
-func (h *homing) place() string { return cmp.Or(h.to, ".") }
+func (h *bringer) place() string { return cmp.Or(h.to, ".") }
 
 // bring writes what some tasks left: all of it, or, if a file is in the way, nothing.
-func (h *homing) bring(ctx context.Context, parcels []parcel) (report folder.Report, err error) {
+func (h *bringer) bring(ctx context.Context, parcels []taskFiles) (report folder.Report, err error) {
 	defer func() { err = h.explain(err, parcels) }()
 	lists, err := h.lists(ctx, parcels)
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *treeLists) of(root piece.Root) iter.Seq2[tree.Entry, error] {
 }
 
 // lists brings what says what is in some folders, and checks all of it.
-func (h *homing) lists(ctx context.Context, parcels []parcel) (l *treeLists, err error) {
+func (h *bringer) lists(ctx context.Context, parcels []taskFiles) (l *treeLists, err error) {
 	var wants []api.SizedBlob
 	file, err := tempFile()
 	if err != nil {
@@ -163,7 +163,7 @@ func (h *homing) lists(ctx context.Context, parcels []parcel) (l *treeLists, err
 }
 
 // append adds the lists of some folders, and tells where they end.
-func (h *homing) append(ctx context.Context, l *treeLists, end int64, wants []api.SizedBlob) (int64, error) {
+func (h *bringer) append(ctx context.Context, l *treeLists, end int64, wants []api.SizedBlob) (int64, error) {
 	r, err := h.api.GetFiles(ctx, api.GetFiles{Blobs: wants})
 	if err != nil {
 		return end, err
@@ -189,7 +189,7 @@ func (h *homing) append(ctx context.Context, l *treeLists, end int64, wants []ap
 }
 
 // entries are all that is to be written, in the order of their folders.
-func (h *homing) entries(l *treeLists, parcels []parcel) (iter.Seq2[tree.Entry, error], error) {
+func (h *bringer) entries(l *treeLists, parcels []taskFiles) (iter.Seq2[tree.Entry, error], error) {
 	if h.flat {
 		return h.oneFolder(l, parcels)
 	}
@@ -213,7 +213,7 @@ func (h *homing) entries(l *treeLists, parcels []parcel) (iter.Seq2[tree.Entry, 
 }
 
 // oneFolder joins what all tasks left into one folder, where two of a name must be the same.
-func (h *homing) oneFolder(l *treeLists, parcels []parcel) (iter.Seq2[tree.Entry, error], error) {
+func (h *bringer) oneFolder(l *treeLists, parcels []taskFiles) (iter.Seq2[tree.Entry, error], error) {
 	if h.taken == nil {
 		h.taken = map[string]flatOne{}
 	}
@@ -258,7 +258,7 @@ func (h *homing) oneFolder(l *treeLists, parcels []parcel) (iter.Seq2[tree.Entry
 // filesFlow gives the content of files in the order in which it is needed, some thousands of them
 // at a time.
 type filesFlow struct {
-	h       *homing
+	h       *bringer
 	ctx     context.Context
 	entries iter.Seq2[tree.Entry, error]
 
@@ -411,7 +411,7 @@ func addSources(a, b []api.Source) []api.Source {
 }
 
 // explain says what a person can do about an error.
-func (h *homing) explain(err error, parcels []parcel) error {
+func (h *bringer) explain(err error, parcels []taskFiles) error {
 	if err == nil {
 		return nil
 	}

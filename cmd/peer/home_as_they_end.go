@@ -12,18 +12,18 @@ import (
 	folder "github.com/coveyproject/covey/node/blob/disk"
 )
 
-// homecoming brings the files of tasks home while others still run: those that have ended since it
-// last looked, together. Nothing is lost by one that fails: the others come, and it is tried once
-// more at the end.
-type homecoming struct {
-	h       homing
+// bringAsTheyEnd brings the files of tasks home while others still run: those that have ended since
+// it last looked, together. Nothing is lost by one that fails: the others come, and it is tried
+// once more at the end.
+type bringAsTheyEnd struct {
+	h       bringer
 	several bool
 	now     func() time.Time
 	ended   chan struct{}
 	news    wake.Signal // something is in the queue, or nothing more comes
 
 	mu     sync.Mutex
-	queue  []parcel
+	queue  []taskFiles
 	asked  map[string]bool // tasks
 	over   bool            // nothing more comes
 	tasks  int             // that are home
@@ -31,13 +31,13 @@ type homecoming struct {
 	pace   pace
 	report folder.Report
 	from   []api.Source
-	failed []parcel
+	failed []taskFiles
 	errs   []error // of them
 }
 
 // startHomecoming begins; it ends with finish, or with ctx.
-func startHomecoming(ctx context.Context, h homing, several bool) *homecoming {
-	c := &homecoming{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: wake.New(), asked: map[string]bool{}}
+func startHomecoming(ctx context.Context, h bringer, several bool) *bringAsTheyEnd {
+	c := &bringAsTheyEnd{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: wake.New(), asked: map[string]bool{}}
 	c.h.progress = c.wrote
 	c.pace.heard(0, c.now())
 	go func() {
@@ -47,7 +47,7 @@ func startHomecoming(ctx context.Context, h homing, several bool) *homecoming {
 	return c
 }
 
-func (c *homecoming) wrote(n int64) {
+func (c *bringAsTheyEnd) wrote(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bytes += n
@@ -55,11 +55,11 @@ func (c *homecoming) wrote(n int64) {
 }
 
 // add has what tasks left brought, of those that ended well and left something; each once.
-func (c *homecoming) add(tasks ...api.Task) {
+func (c *bringAsTheyEnd) add(tasks ...api.Task) {
 	if c == nil {
 		return
 	}
-	var parcels []parcel
+	var parcels []taskFiles
 	for _, t := range tasks {
 		if t.State == "complete" && t.Output != nil && t.Output.Ref != nil {
 			parcels = append(parcels, parcelOf(t, c.several))
@@ -68,7 +68,7 @@ func (c *homecoming) add(tasks ...api.Task) {
 	c.bring(parcels)
 }
 
-func (c *homecoming) bring(parcels []parcel) {
+func (c *bringAsTheyEnd) bring(parcels []taskFiles) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range parcels {
@@ -80,7 +80,7 @@ func (c *homecoming) bring(parcels []parcel) {
 	c.news.Set()
 }
 
-func (c *homecoming) work(ctx context.Context) {
+func (c *bringAsTheyEnd) work(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func (c *homecoming) work(ctx context.Context) {
 }
 
 // takeFailed is what could not be brought until now.
-func (c *homecoming) takeFailed() (failed []parcel, errs []error) {
+func (c *bringAsTheyEnd) takeFailed() (failed []taskFiles, errs []error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	failed, errs = c.failed, c.errs
@@ -110,7 +110,7 @@ func (c *homecoming) takeFailed() (failed []parcel, errs []error) {
 }
 
 // some brings tasks together, or, where that fails, one by one.
-func (c *homecoming) some(ctx context.Context, parcels []parcel) {
+func (c *bringAsTheyEnd) some(ctx context.Context, parcels []taskFiles) {
 	if len(parcels) == 0 {
 		return
 	}
@@ -123,15 +123,15 @@ func (c *homecoming) some(ctx context.Context, parcels []parcel) {
 	c.each(ctx, parcels)
 }
 
-func (c *homecoming) each(ctx context.Context, parcels []parcel) {
+func (c *bringAsTheyEnd) each(ctx context.Context, parcels []taskFiles) {
 	for _, p := range parcels {
-		if err := c.one(ctx, []parcel{p}); err != nil {
+		if err := c.one(ctx, []taskFiles{p}); err != nil {
 			c.fail(ctx, p, err)
 		}
 	}
 }
 
-func (c *homecoming) fail(ctx context.Context, p parcel, err error) {
+func (c *bringAsTheyEnd) fail(ctx context.Context, p taskFiles, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() == nil {
@@ -139,7 +139,7 @@ func (c *homecoming) fail(ctx context.Context, p parcel, err error) {
 	}
 }
 
-func (c *homecoming) one(ctx context.Context, parcels []parcel) error {
+func (c *bringAsTheyEnd) one(ctx context.Context, parcels []taskFiles) error {
 	r, err := c.h.bring(ctx, parcels)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *homecoming) one(ctx context.Context, parcels []parcel) error {
 }
 
 // text says how many tasks are home, "" before there are any.
-func (c *homecoming) text() string {
+func (c *bringAsTheyEnd) text() string {
 	if c == nil {
 		return ""
 	}
@@ -173,7 +173,7 @@ func (c *homecoming) text() string {
 }
 
 // finish waits until all is home that was added. draw is called now and then until then.
-func (c *homecoming) finish(draw func()) error {
+func (c *bringAsTheyEnd) finish(draw func()) error {
 	if c == nil {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (c *homecoming) finish(draw func()) error {
 }
 
 // failure says what is not home.
-func (c *homecoming) failure() error {
+func (c *bringAsTheyEnd) failure() error {
 	failed, errs := c.takeFailed()
 	switch len(failed) {
 	case 0:
@@ -206,7 +206,7 @@ func (c *homecoming) failure() error {
 }
 
 // summary says what came, "" if nothing did.
-func (c *homecoming) summary() string {
+func (c *bringAsTheyEnd) summary() string {
 	if c == nil || c.tasks == 0 {
 		return ""
 	}

@@ -11,13 +11,13 @@ import (
 
 // homePlan is what of a job can be brought now, and what cannot.
 type homePlan struct {
-	bring   []parcel
+	bring   []taskFiles
 	bytes   int64
-	none    int        // tasks that ended well and left no files
-	open    []api.Task // have not ended
-	failed  []api.Task // have not ended well, and left nothing
-	partial []api.Task // have not ended well, and left something that was not asked for
-	away    []parcel   // none of those who keep them is here
+	none    int         // tasks that ended well and left no files
+	open    []api.Task  // have not ended
+	failed  []api.Task  // have not ended well, and left nothing
+	partial []api.Task  // have not ended well, and left something that was not asked for
+	away    []taskFiles // none of those who keep them is here
 }
 
 // planHome sorts the newest attempts of a job's slots.
@@ -60,7 +60,7 @@ func (p *homePlan) missing() string {
 }
 
 // keepersOf names those who keep some of what tasks left.
-func keepersOf(parcels []parcel) string {
+func keepersOf(parcels []taskFiles) string {
 	var names []string
 	for _, p := range parcels {
 		names = append(names, p.keepers...)
@@ -76,7 +76,7 @@ func (p *homePlan) leaveOut(peers []api.Peer) bool {
 	for _, x := range peers {
 		ready[x.ID] = x.Standing == "ready"
 	}
-	var here, away []parcel
+	var here, away []taskFiles
 	for _, x := range p.bring {
 		if slices.ContainsFunc(x.at, func(id string) bool { return ready[id] }) {
 			here = append(here, x)

@@ -47,7 +47,7 @@ func (c *cli) capLog(size string) error {
 	}
 	path := filepath.Join(c.data, logName)
 	if f, ok := raw(c.Err).(*os.File); ok && sameFile(f, path) {
-		c.talkTo(&cappedLog{to: f, path: path, limit: limit})
+		c.messagesTo(&cappedLog{to: f, path: path, limit: limit})
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Command peer makes this machine a peer of a covey, and talks to it.
+// Command peer makes this machine a peer of a Covey cluster, and talks to it.
 package main
 
 import (
@@ -22,7 +22,7 @@ func mainCode() int {
 	return Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
-// Streams are what a command reads and writes: data on Out, talk on Err.
+// Streams are what a command reads and writes: results on Out, messages on Err.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -36,8 +36,8 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	root := c.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && c.output == tableForm {
-		c.output = typedForm(args) // what follows a flag that cannot be read has not been
+	if err != nil && c.output == tableFormat {
+		c.output = typedFormat(args) // what follows a flag that cannot be read has not been
 	}
 	return c.complete(cmd, c.exit(cmd, err), out.failed())
 }

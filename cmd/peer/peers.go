@@ -35,10 +35,10 @@ counts, and, below the table, what tasks can be held to, as each peer found by t
 			if err := emit(c, nil, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w); writeHolds(w, ps.Peers, wide) }); err != nil {
 				return err
 			}
-			if ps.Coordinator == "" && c.output == tableForm {
+			if ps.Coordinator == "" && c.output == tableFormat {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
-			if c.output == tableForm {
+			if c.output == tableFormat {
 				writeTroubles(c.Err, ps.Peers)
 			}
 			if one := oneSeat(ps); one != "" {

@@ -20,7 +20,7 @@ First try to bring the missing voters back: ` + "`peer up`" + ` there, with thei
 and nothing is lost. This command is for machines that never come back. It asks every peer in
 reach how new its copy of the ledger is, says which one it would use and what may be lost, and
 asks. This peer then coordinates; the others follow it within seconds, and old voters that do come
-back set their own ledger aside and follow too. Running tasks go on, jobs that are held go out.`
+back set their own ledger aside and follow too. Running tasks go on, held jobs are submitted.`
 
 func recoverCommand(c *cli) *cobra.Command {
 	var yes bool
@@ -95,7 +95,7 @@ func showRecover(w io.Writer, p api.RecoverPlan) {
 			"may run again, work that must not run twice included.\n", strings.Join(p.Missing, ", "))
 	}
 	if len(p.Missing) > 0 {
-		fmt.Fprintln(w, "If the missing voters still run somewhere and decide there, what they decide from now on is lost as well: mend the network instead.")
+		fmt.Fprintln(w, "If the missing voters still run somewhere and decide there, what they decide from now on is lost as well: fix the network instead.")
 	}
 }
 

@@ -36,8 +36,9 @@ expire. They are listed, and on a terminal you are asked what is to become of th
   --adopt   signs them again, as ordered by the peer you type this at; nothing restarts
   --revoke  makes the key of the removed peer void: they are cancelled, its tickets are revoked, and
             no machine's policy believes roles that it gave others; those that have them are named:
-            give them again, or take them, with ` + "`peer roles`" + `. Whoever lets the machine in again has
-            one that asks for nothing: join with ` + "`peer up --new-identity`" + `
+            give them again, or take them, with ` + "`peer roles`" + `. Under its old key the machine can
+            ask for nothing, even if it is let in again: have it join with
+            ` + "`peer up --new-identity`" + `
 
 For a machine in bad hands there is --revoke. Both can be said later, too, with the peer's whole id.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets --adopt\n  peer remove laptop2 --revoke",

@@ -93,17 +93,17 @@ func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string
 // errSettled ends following a job whose update has come to its end.
 var errSettled = fmt.Errorf("settled")
 
-type verdict int
+type rolloutOutcome int
 
 const (
-	going verdict = iota
+	going rolloutOutcome = iota
 	settledWell
 	settledBadly
 )
 
 // settled tells whether what was asked of a service or global job has come about, or will not by
 // itself.
-func settled(j api.Job) verdict {
+func settled(j api.Job) rolloutOutcome {
 	if j.Over() {
 		return going // its end says how it went
 	}

@@ -68,7 +68,7 @@ func (c *cli) root() *cobra.Command {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
 			}
-			if c.output != tableForm && !c.outputFromEnv {
+			if c.output != tableFormat && !c.outputFromEnv {
 				return api.Errorf(api.Usage, "no command; see `peer --help`")
 			}
 			return cmd.Help()
@@ -78,14 +78,14 @@ func (c *cli) root() *cobra.Command {
 				return err
 			}
 			c.carryHints(cmd)
-			return c.checkForm(cmd)
+			return c.checkOutputFormat(cmd)
 		},
 	}
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.SetIn(c.In)
 	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "this peer's data folder (`DIR`; environment PEER_DATA)\nLinux ~/.local/state/covey, macOS ~/Library/Application Support/covey,\nWindows %LocalAppData%\\covey")
-	root.PersistentFlags().StringVarP(&c.output, "output", "o", tableForm, "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
+	root.PersistentFlags().StringVarP(&c.output, "output", "o", tableFormat, "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.Version = version()
 	root.SetVersionTemplate(versionLine() + "\n")

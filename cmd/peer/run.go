@@ -119,7 +119,7 @@ func (f *runFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
 	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable); TRACEPARENT goes along by itself")
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
-	fl.StringVar(&f.delay, "delay", "", "start one task at a time, so long (`DURATION`) after the one before at least")
+	fl.StringVar(&f.delay, "delay", "", "wait at least `DURATION` between the starts of two tasks")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
 	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
@@ -253,7 +253,7 @@ func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	case f.array != "" && f.eachLine != "":
 		return api.Errorf(api.Usage, "use --array or --each-line, not both")
 	case len(f.policy.matrix) > 0 && f.array+f.eachLine != "":
-		return api.Errorf(api.Usage, "--matrix excludes --array and --each-line")
+		return api.Errorf(api.Usage, "use --matrix, or one of --array and --each-line")
 	case f.array != "":
 		if err := jobfile.Array(j, f.array); err != nil {
 			return api.Errorf(api.Usage, "--array: %v", err)
@@ -360,7 +360,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 
 // runJob submits a job and stays with it to its end.
 func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string][]byte, detach bool, output outputFlags) error {
-	if c.output != tableForm && !detach && !c.outputFromEnv {
+	if c.output != tableFormat && !detach && !c.outputFromEnv {
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
 	cl := c.client()

@@ -18,8 +18,8 @@ type filesFlags struct {
 
 func (f *filesFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.out, "out", nil, "keep the files that match `GLOB` below a task's folder, as in 'out/**' (repeatable)")
-	fl.IntVar(&f.keep, "keep", 0, "`N` copies of them: on the peer it ran on and on others (default 2)")
-	fl.StringVar(&f.to, "to", "", "bring them into `DIR` as tasks end; of many tasks into DIR/SLOT")
+	fl.IntVar(&f.keep, "keep", 0, "keep `N` copies of the files that --out names: on the peer it ran on and on others (default 2)")
+	fl.StringVar(&f.to, "to", "", "bring the files that --out names into `DIR` as tasks end; of many tasks into DIR/SLOT")
 }
 
 // into adds what was said to a job.
@@ -51,9 +51,9 @@ func noFile(to string) error {
 }
 
 // home is where a job's files are brought while somebody stays with it; nil: nowhere.
-func (f *filesFlags) home(j *taskstate.Job) *homing {
+func (f *filesFlags) home(j *taskstate.Job) *bringer {
 	if j.Outputs == nil {
 		return nil
 	}
-	return &homing{to: f.to}
+	return &bringer{to: f.to}
 }

@@ -22,7 +22,7 @@ type outputFlags struct {
 	keepOrder, tag bool
 	results        string
 	joblog         string
-	home           *homing // where the tasks' files are brought; nil: they are not
+	home           *bringer // where the tasks' files are brought; nil: they are not
 }
 
 func (f *outputFlags) register(fl *pflag.FlagSet) {

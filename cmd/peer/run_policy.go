@@ -70,7 +70,7 @@ func (f *policyFlags) before(j *taskstate.Job) (err error) {
 	return nil
 }
 
-// others are what the task promises itself beside cpus, memory and disk.
+// others are what the task reserves beside cpus, memory and disk.
 func (f *policyFlags) others() (taskstate.Counts, error) {
 	counts := map[string]int64{}
 	if f.gpus != 0 {

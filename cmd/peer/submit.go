@@ -28,7 +28,7 @@ or turned back.
 --dry-run shows where the tasks would go now, or why they would wait, and what an update changes.
 Nothing is changed.
 
-Who knows other schedulers may expect otherwise: an unknown key, and a constraint that cannot be
+Different from other schedulers: an unknown key, and a constraint that cannot be
 read, are refused, never skipped; in constraints, values with blanks want quotes. A batch task
 that fails stays failed unless restart: says otherwise, a service's is started again after a
 second, and later each time if it goes on ending at once. A failed task is never restarted in

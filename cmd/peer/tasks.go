@@ -36,7 +36,7 @@ differ, is what a task was kept from when it ran (docs/trust.md); in JSON "held_
 			switch {
 			case null && !items:
 				return api.Errorf(api.Usage, "--null goes with --items")
-			case items && c.output != tableForm:
+			case items && c.output != tableFormat:
 				return api.Errorf(api.Usage, "--items prints items and nothing else; leave out -o, or take .tasks[].item of the JSON")
 			case items:
 				return listItems(cmd.Context(), c.client(), c.Out, args[0], failed, null)

@@ -40,7 +40,7 @@ func testnetExec(c *cli, dir *string) *cobra.Command {
 				return fmt.Errorf("find this program: %w", err)
 			}
 			before := []string{"--data", a.Peers[k-1].Data}
-			if c.output != tableForm && !c.outputFromEnv {
+			if c.output != tableFormat && !c.outputFromEnv {
 				before = append(before, "--output", c.output)
 			}
 			child := exec.CommandContext(cmd.Context(), exe, append(before, args[1:]...)...)

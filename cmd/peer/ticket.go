@@ -57,7 +57,7 @@ func (t *ticketFlags) run(c *cli, cmd *cobra.Command) error {
 	switch {
 	case t.list:
 		return listTickets(c, cmd, cl)
-	case t.revoke != "" && c.output != tableForm && !c.outputFromEnv:
+	case t.revoke != "" && c.output != tableFormat && !c.outputFromEnv:
 		return api.Errorf(api.Usage, "--revoke lists nothing, so it takes no -o")
 	case t.revoke != "":
 		return cl.Revoke(cmd.Context(), t.revoke)
@@ -80,7 +80,7 @@ func (t *ticketFlags) run(c *cli, cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if c.output != tableForm {
+	if c.output != tableFormat {
 		return emit(c, nil, made, []api.Ticket{made}, nil)
 	}
 	fmt.Fprintln(c.Out, made.Ticket)

@@ -35,7 +35,7 @@ func tokenCreateCommand(c *cli) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := c.client().Tokens().Create(cmd.Context(), api.TokenRequest{Name: strings.Join(args, ""), Scope: api.Scope(scope), Expires: expires.Seconds()})
-			if err != nil || c.output != tableForm {
+			if err != nil || c.output != tableFormat {
 				return emit(c, err, t, []api.AccessToken{t}, nil)
 			}
 			fmt.Fprintln(c.Out, t.Secret)

@@ -146,7 +146,7 @@ over there, for anybody can take a name.`,
 func trustRemoveCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove KEY",
-		Short: "Let nothing more in of a key, and stop what runs of it",
+		Short: "Stop trusting a key: run nothing more for it, and stop its tasks here",
 		Long: `Take a key out of all rules of policy.yaml. What runs of it here is stopped, and runs elsewhere if
 its job allows; with on_revoke: finish in the file it goes on to its end. Rules that name a role are
 left as they are: an administrator's key is let in by role:admin, too.`,

@@ -111,11 +111,11 @@ func (f *upFlags) register(fl *pflag.FlagSet, cfg *node.Config) {
 	fl.StringArrayVar(&cfg.Announce, "announce", nil, "tell others this `ADDR` too (repeatable)")
 	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the one it had, at first the host's)")
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
-	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
+	fl.StringVar(&f.cpus, "cpus", "", "offer `N` CPUs (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
-	fl.StringVar(&f.disk, "disk", "", "offer disk of this `SIZE`; 0: none (default what is free\nwhen it starts, but for a tenth of the disk)")
+	fl.StringVar(&f.disk, "disk", "", "offer disk of this `SIZE`; 0: none (default what is free\nwhen it starts, less a tenth of the disk)")
 	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
-	fl.StringVar(&f.store, "store", "", "keep copies of files for others in `SIZE` of the disk; 0: none\n(default a quarter of the disk, or what is free but for a tenth)")
+	fl.StringVar(&f.store, "store", "", "keep copies of files for others in `SIZE` of the disk; 0: none\n(default a quarter of the disk, or what is free, less a tenth of it)")
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
@@ -256,7 +256,7 @@ func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMe
 			return err
 		}
 		defer log.Close()
-		c.talkTo(log)
+		c.messagesTo(log)
 		c.Out = log
 	}
 	if err := c.capLog(f.logSize); err != nil {
@@ -297,7 +297,7 @@ const mostKeys = 5
 
 // greet says what a person needs next.
 func greet(c *cli, s api.Status) {
-	if c.output != tableForm {
+	if c.output != tableFormat {
 		_ = writeLine(c.Out, s)
 		return
 	}

@@ -248,7 +248,7 @@ func TestWhoAsksForJSONIsToldInJSONWhatWentWrong(t *testing.T) {
 			}
 			_, out, talk = runWithout(t, slices.Concat([]string{"-o", form}, path, rest)...)
 			want := "no_coordinator"
-			if _, refused := withoutForm[cmd.CommandPath()]; refused {
+			if _, refused := withoutFormat[cmd.CommandPath()]; refused {
 				want = "usage"
 			}
 			if cmd.Name() == "audit" { // it reads what a peer wrote down and asks none

@@ -250,7 +250,7 @@ func TestEveryStateOfARolloutIsToldAndSettledOrNot(t *testing.T) {
 	}
 	for _, x := range []struct {
 		job  api.Job
-		want verdict
+		want rolloutOutcome
 		text string
 		todo string
 	}{

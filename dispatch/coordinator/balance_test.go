@@ -134,7 +134,7 @@ func TestNothingIsMovedWhileATaskMayBeAboutToBeginAnewElsewhere(t *testing.T) {
 		t.Fatalf("%v, busy %t", moves, busy)
 	}
 	h := f.core.peers.all[f.workers[0].id].holds["s"]
-	for _, m := range []marks{recalled, deciding, ended | deciding} {
+	for _, m := range []attemptFlags{recalled, deciding, ended | deciding} {
 		was := h.slots[2]
 		r := was
 		r.marks |= m

@@ -54,7 +54,7 @@ func (c *Core) Whys() map[taskstate.JobID]string { return c.explain.whys() }
 
 // Waited lists the newest times in which a job's slots waited because nobody could take them, as
 // far as this coordinator saw them and until the job is over.
-func (c *Core) Waited(id taskstate.JobID) []Spell { return c.explain.waited(id) }
+func (c *Core) Waited(id taskstate.JobID) []WaitPeriod { return c.explain.waited(id) }
 
 // Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken
 // for an update of that. Nothing is changed; a moment later the answer may be another.

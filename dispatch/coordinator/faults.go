@@ -97,14 +97,14 @@ func (js *jobs) noteEnd(j *jobState, p taskstate.PeerID, end taskstate.State) {
 // noteNoRoom takes note of a peer that has no room for a job's inputs: it is avoided like one where
 // its tasks fail.
 func (js *jobs) noteNoRoom(j *jobState, p *peerState, why string) {
-	p.cramped = cramped{fmt.Sprintf("job %s: %s; its tasks go elsewhere", j.id, why), js.clock.Now().Add(faultTime)}
+	p.cramped = noInputRoom{fmt.Sprintf("job %s: %s; its tasks go elsewhere", j.id, why), js.clock.Now().Add(faultTime)}
 	for range faultCount {
 		js.noteEnd(j, p.id, taskstate.Rejected)
 	}
 }
 
-// cramped is that a peer had no room for the inputs of a job, lately.
-type cramped struct {
+// noInputRoom is that a peer had no room for the inputs of a job, lately.
+type noInputRoom struct {
 	why   string
 	until time.Time
 }
@@ -127,7 +127,7 @@ func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 		js.noteEnd(j, p.id, st.State)
 	}
 	if st.State == taskstate.Complete && len(j.job.Inputs) > 0 {
-		p.cramped = cramped{}
+		p.cramped = noInputRoom{}
 	}
 	j.lasting.ended(st, int(r.version), j.job, js.clock.Now())
 }

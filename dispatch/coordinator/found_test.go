@@ -66,13 +66,13 @@ func TestPeersThatWereAwayCatchUpWithAnUpdateNoFasterThanItGoes(t *testing.T) {
 func TestAnUpdateDoesNotWaitForAPeerThatIsPaused(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	job := r.globalOn(2)
-	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: "b", Availability: ledger.AvailPause}})
+	r.apply(ledger.Command{Avail: &ledger.SetAvailability{Peer: "b", Availability: ledger.AvailPause}})
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	got := r.commands("batch a 2 g.1.1=shutdown/updated", "batch a 3 g.1.2=running", "advance 2s a b")
 	if !strings.Contains(got, "rollout g v2 completed") || strings.Contains(got, "stop g.2.1") {
 		t.Errorf("want it completed without b's task, which could not start anew:\n%s", got)
 	}
-	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: "b", Availability: ledger.AvailActive}})
+	r.apply(ledger.Command{Avail: &ledger.SetAvailability{Peer: "b", Availability: ledger.AvailActive}})
 	if got := r.take(); !strings.Contains(got, "renew g[2.1] v2") {
 		t.Errorf("b does not catch up once it takes tasks again:\n%s", got)
 	}

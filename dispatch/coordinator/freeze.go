@@ -23,7 +23,7 @@ func (ps *peers) vanished(p *peerState) bool {
 // changed.
 func (ps *peers) reviewFreeze() {
 	change, over := ps.guard.Review(
-		func() ([]freeze.Loss, int) { return ps.losses(ps.vanished) },
+		func() ([]freeze.Vanished, int) { return ps.losses(ps.vanished) },
 		func(id taskstate.PeerID) bool {
 			p := ps.of(id)
 			return p == nil || p.confirmedGone || !ps.vanished(p)
@@ -41,7 +41,7 @@ func (ps *peers) reviewFreeze() {
 
 // losses lists the peers that count as gone, and counts all others there are. Who is confirmed gone
 // or said goodbye does not count at all.
-func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Loss, others int) {
+func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Vanished, others int) {
 	for _, p := range ps.order {
 		if !ps.vanished(p) {
 			p.confirmedGone = false
@@ -51,7 +51,7 @@ func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Loss, others 
 		}
 		others++
 		if gone(p) {
-			lost = append(lost, freeze.Loss{Peer: p.id, Since: p.since})
+			lost = append(lost, freeze.Vanished{Peer: p.id, Since: p.since})
 		}
 	}
 	return lost, others

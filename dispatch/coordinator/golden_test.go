@@ -100,7 +100,7 @@ func (r *rig) command(w []string) {
 	case "depart":
 		r.apply(ledger.Command{Depart: &ledger.Depart{Peer: w[1]}})
 	case "avail": // avail PEER active|pause|drain [grace=]
-		r.apply(ledger.Command{Avail: &ledger.Avail{
+		r.apply(ledger.Command{Avail: &ledger.SetAvailability{
 			Peer: w[1], Availability: ledger.Availability(w[2]), Grace: duration(argsOf(w[3:])["grace"]).Milliseconds(),
 		}})
 	case "set": // set [beat=] [grace=]

@@ -39,12 +39,12 @@ type jobState struct {
 	owners       owners.Job // which peers' owners do not let it in
 	preparing    int        // its tasks that wait for their inputs, which others pass
 	lost         lostOutputs
-	lasting      *lasting // of a service or global job
-	where        *rules   // see placing
-	near         *near    // see placer.whereInputsAre
+	lasting      *lasting     // of a service or global job
+	where        *rules       // see placing
+	near         *inputPlaces // see placer.whereInputsAre
 
-	waited  []Spell // the newest times some of it waited; see noteWaiting
-	waiting bool    // the last of them goes on
+	waited  []WaitPeriod // the newest times some of it waited; see noteWaiting
+	waiting bool         // the last of them goes on
 
 	size map[int]int         // estimated bytes of each version without Each
 	tree *taskstate.ItemTree // of Each, if it was signed and asked for
@@ -259,7 +259,7 @@ func (j *jobState) noteWaiting(reason string, now time.Time) {
 	if len(j.waited) >= keepSpells {
 		j.waited = slices.Delete(j.waited, 0, len(j.waited)-keepSpells+1)
 	}
-	j.waited = append(j.waited, Spell{Reason: reason, From: now, To: now})
+	j.waited = append(j.waited, WaitPeriod{Reason: reason, From: now, To: now})
 }
 
 // rules are a job's words about where its tasks may go, read once.
@@ -409,8 +409,8 @@ type laterSlot struct {
 	at      int64 // ledger stamp
 }
 
-// Spell is a time in which some of a job's slots waited for one and the same reason.
-type Spell struct {
+// WaitPeriod is a time in which some of a job's slots waited for one and the same reason.
+type WaitPeriod struct {
 	Reason   string // for people, with the number of peers for each cause
 	From, To time.Time
 	Lasts    bool // they still wait for it; To is when this was last seen

@@ -30,13 +30,13 @@ type jobs struct {
 // pastWaits are the spells of waiting of jobs that are over, of the newest keepEnded: somebody who
 // cancels what waits may ask afterwards why it did.
 type pastWaits struct {
-	of    map[taskstate.JobID][]Spell
+	of    map[taskstate.JobID][]WaitPeriod
 	order []taskstate.JobID
 }
 
-func (p *pastWaits) put(id taskstate.JobID, spells []Spell) {
+func (p *pastWaits) put(id taskstate.JobID, spells []WaitPeriod) {
 	if p.of == nil {
-		p.of = map[taskstate.JobID][]Spell{}
+		p.of = map[taskstate.JobID][]WaitPeriod{}
 	}
 	if len(p.order) >= keepEnded {
 		delete(p.of, p.order[0])
@@ -46,7 +46,7 @@ func (p *pastWaits) put(id taskstate.JobID, spells []Spell) {
 }
 
 // take forgets the spells of a job and gives them: it goes on.
-func (p *pastWaits) take(id taskstate.JobID) []Spell {
+func (p *pastWaits) take(id taskstate.JobID) []WaitPeriod {
 	spells, ok := p.of[id]
 	if ok {
 		delete(p.of, id)

@@ -72,7 +72,7 @@ func TestWhateverHappensJobsThatLastBecomeWhatIsWanted(t *testing.T) {
 			}
 		}
 		for _, w := range m.workers {
-			m.apply(ledger.Command{Avail: &ledger.Avail{Peer: w.id, Availability: ledger.AvailActive}})
+			m.apply(ledger.Command{Avail: &ledger.SetAvailability{Peer: w.id, Availability: ledger.AvailActive}})
 		}
 		m.heal()
 		m.settleDown()
@@ -197,7 +197,7 @@ func (m *model) randomWish(rt *rapid.T) {
 		m.wish(ledger.Command{Rollout: &ledger.Rollout{Job: rapid.SampledFrom(lasts).Draw(rt, "job").Job().ID, State: to, Message: "wished"}})
 	case what < 70:
 		a := rapid.SampledFrom([]ledger.Availability{ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain}).Draw(rt, "availability")
-		m.wish(ledger.Command{Avail: &ledger.Avail{Peer: w.id, Availability: a, Grace: rapid.SampledFrom([]int64{0, 500}).Draw(rt, "grace")}})
+		m.wish(ledger.Command{Avail: &ledger.SetAvailability{Peer: w.id, Availability: a, Grace: rapid.SampledFrom([]int64{0, 500}).Draw(rt, "grace")}})
 	case what < 78:
 		l := &ledger.Label{Peer: w.id, Set: map[string]string{"zone": "a"}}
 		if rapid.Bool().Draw(rt, "unset") {

@@ -149,7 +149,7 @@ func TestATaskThatTookThePlaceOfADrainedOneIsLeftAlone(t *testing.T) {
 	open := r.core.openTasks()[0]
 	id, rest, _ := strings.Cut(open, " on ")
 	p := rest[:1]
-	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: p, Availability: ledger.AvailDrain}})
+	r.apply(ledger.Command{Avail: &ledger.SetAvailability{Peer: p, Availability: ledger.AvailDrain}})
 	r.proposes("renew s[1.")
 	late := r.pending[0]
 	r.pending = nil

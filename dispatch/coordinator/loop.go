@@ -57,7 +57,7 @@ func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) 
 	ctx, stop := context.WithCancel(ctx)
 	t := &term{
 		cfg: c.cfg, ctx: ctx, epoch: epoch,
-		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{}, box: mailbox.New[Event](),
+		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*workerStream{}, box: mailbox.New[Event](),
 	}
 	replica := c.cfg.Ledger.Replica()
 	silence := replica.Observe(t.heard)
@@ -116,8 +116,8 @@ func (c *Loop) Whys(ctx context.Context) (map[taskstate.JobID]string, error) {
 
 // Waited lists the newest times in which a job waited because no peer could take it; see
 // Core.Waited.
-func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) ([]Spell, error) {
-	return ask(ctx, c, func(core *Core) []Spell { return core.Waited(job) })
+func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) ([]WaitPeriod, error) {
+	return ask(ctx, c, func(core *Core) []WaitPeriod { return core.Waited(job) })
 }
 
 // Frozen tells whether and why nothing is replaced.

@@ -79,7 +79,7 @@ type peerState struct {
 	stalls        stalls
 	stallAt       time.Time // no look at those before
 	shunned       time.Time // passed over until then
-	cramped       cramped
+	cramped       noInputRoom
 	confirmedGone bool // it is gone, a person says
 	parted        bool // it said goodbye before it went
 
@@ -117,22 +117,22 @@ type rec struct {
 	attempt uint32
 	version uint32          // of the job; 0 for jobs without versions
 	state   taskstate.State // the furthest seen
-	marks   marks
+	marks   attemptFlags
 }
 
-type marks uint8
+type attemptFlags uint8
 
 const (
-	ended     marks = 1 << iota // its resources are free again
-	deciding                    // its Settle or Supersede is on its way
-	stopped                     // the worker was told to stop it
-	recalled                    // the worker was asked to give it back
-	inherited                   // assigned before the ledger was recovered, and its worker has not said that it has it
-	saving                      // its process has ended, and its resources are free: its files are being kept
-	preparing                   // it waits for its inputs, and others pass it
+	ended     attemptFlags = 1 << iota // its resources are free again
+	deciding                           // its Settle or Supersede is on its way
+	stopped                            // the worker was told to stop it
+	recalled                           // the worker was asked to give it back
+	inherited                          // assigned before the ledger was recovered, and its worker has not said that it has it
+	saving                             // its process has ended, and its resources are free: its files are being kept
+	preparing                          // it waits for its inputs, and others pass it
 )
 
-func (r rec) is(m marks) bool { return r.marks&m != 0 }
+func (r rec) is(m attemptFlags) bool { return r.marks&m != 0 }
 
 // idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked
 // yet.
@@ -141,14 +141,14 @@ func (r rec) idle() bool {
 }
 
 // mark adds marks to a task.
-func (h *holding) mark(slot int, m marks) rec {
+func (h *holding) mark(slot int, m attemptFlags) rec {
 	r := h.slots[slot]
 	r.marks |= m
 	h.slots[slot] = r
 	return r
 }
 
-func (h *holding) some(m marks) bool {
+func (h *holding) some(m attemptFlags) bool {
 	for _, r := range h.slots {
 		if r.is(m) {
 			return true

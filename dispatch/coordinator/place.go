@@ -240,7 +240,7 @@ func (pl *placer) ownersOf(j *jobState, p *peerState, at *placement.Peer) {
 }
 
 // near is where the inputs of a job are, as the ledger said at a time.
-type near struct {
+type inputPlaces struct {
 	of    *taskstate.Job
 	at    time.Time
 	bytes map[taskstate.PeerID]int64 // that a peer keeps
@@ -262,7 +262,7 @@ func (pl *placer) inputsOf(j *jobState, peers []placement.Peer) {
 	}
 	now := pl.clock.Now()
 	if j.near == nil || j.near.of != j.job || now.Sub(j.near.at) > nearFor {
-		j.near = &near{of: j.job, at: now, bytes: pl.whereInputsAre(j.job)}
+		j.near = &inputPlaces{of: j.job, at: now, bytes: pl.whereInputsAre(j.job)}
 	}
 	pl.inputs = true
 	for i := range peers {

@@ -47,7 +47,7 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 			return
 		}
 	}
-	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
+	l := &workerStream{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
 	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
 	writer.Go(func() { l.write(c.cfg.Dialect) })
@@ -104,7 +104,7 @@ func (t *term) post(ev termEvent) bool {
 
 // read turns frames into events until the stream or the term ends. The core ends a session that is
 // silent; the deadline is for the case that nobody else does.
-func (t *term) read(l *link, r *wire.Reader) {
+func (t *term) read(l *workerStream, r *wire.Reader) {
 	for {
 		_ = l.c.SetReadDeadline(time.Now().Add(2 * time.Duration(t.grace.Load())))
 		var up session.Up

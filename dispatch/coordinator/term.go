@@ -34,7 +34,7 @@ type term struct {
 
 	// For the owner alone.
 	core  *Core
-	links map[ConnID]*link
+	links map[ConnID]*workerStream
 	late  []Event // found while effects were carried out
 	over  string  // why this core is over
 }
@@ -42,7 +42,7 @@ type term struct {
 // termEvent is an event of a session; the first one brings the link.
 type termEvent struct {
 	ev   Event
-	link *link
+	link *workerStream
 }
 
 func (t *term) heard(ev ledger.Event) {
@@ -186,7 +186,7 @@ func (t *term) closeAll() {
 }
 
 // link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.
-type link struct {
+type workerStream struct {
 	conn ConnID
 	peer taskstate.PeerID
 	c    net.Conn
@@ -196,7 +196,7 @@ type link struct {
 }
 
 // send queues a frame; false if the worker is too slow to take it.
-func (l *link) send(f session.Down) bool {
+func (l *workerStream) send(f session.Down) bool {
 	select {
 	case l.out <- f:
 		return true
@@ -205,11 +205,11 @@ func (l *link) send(f session.Down) bool {
 	}
 }
 
-func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
+func (l *workerStream) abort() { l.once.Do(func() { _ = l.c.Close() }) }
 
 // write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
 // queue is closed.
-func (l *link) write(dialect func() int) {
+func (l *workerStream) write(dialect func() int) {
 	defer l.abort()
 	w := wire.NewWriter(l.c, 0)
 	for {

@@ -243,7 +243,7 @@ func (ex *explainer) inLine(h *holding, p *peerState) string {
 	return ""
 }
 
-func (ex *explainer) waited(id taskstate.JobID) []Spell {
+func (ex *explainer) waited(id taskstate.JobID) []WaitPeriod {
 	j := ex.jobs.of(id)
 	if j == nil {
 		return slices.Clone(ex.jobs.past.of[id])

@@ -7,7 +7,7 @@ import (
 )
 
 // assign gives slots to a peer, which is a member, or not.
-func (b *book) assign(a *Assign, m *Member) Result {
+func (b *jobTable) assign(a *Assign, m *Member) Result {
 	j, ok := b.jobs[a.Job]
 	code := CodeNone
 	switch {
@@ -71,7 +71,7 @@ func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 	return wanted, refused
 }
 
-func (b *book) settle(c *Settle) Result {
+func (b *jobTable) settle(c *Settle) Result {
 	id, known := b.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
 	var refused, overtaken []taskstate.TaskID
 	var j *JobRecord
@@ -104,7 +104,7 @@ func (b *book) settle(c *Settle) Result {
 
 // settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and
 // its author has it; see late for older attempts.
-func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, overtaken *taskstate.TaskID) {
+func (j *JobRecord) settle(by uint32, st *taskstate.Status, t applying) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
 		return false, nil

@@ -10,7 +10,7 @@ import (
 
 // conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's
 // next attempt: if it was leaving for another one, or if the restart policy says so.
-func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
+func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t applying) {
 	n := st.Task.Slot
 	if j.job.Restart == nil && len(j.slots.extras) == 0 {
 		j.slots.settle(n, c, ch, st)
@@ -42,7 +42,7 @@ func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 
 // another ends the open attempt of a slot and has the slot wait for the next one. end is nil if
 // nobody heard of one.
-func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status, t turn) {
+func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status, t applying) {
 	x := j.slots.extrasOf(n)
 	j.slots.closeOpen(c, ch)
 	j.past.remember(n, c, formerAttempt{GivenUp: t.stamp, Reason: why, Version: uint32(j.slots.version(x)), End: endOf(end)})
@@ -58,7 +58,7 @@ func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end
 
 // next moves a slot on to the attempt after the one in its cell, and after all it has left behind:
 // one of those may have overtaken others. The caller puts it among those that wait.
-func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
+func (j *JobRecord) next(n int, c *cell, x slotExtras, t applying) (attempt int) {
 	last := max(uint32(j.slots.attempt(*c)), j.past.newest(n))
 	*c = cell{attempt: max(last+1, j.slots.first), kind: kindPending}
 	j.slots.saved.drop(n)
@@ -67,7 +67,7 @@ func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
 	return int(c.attempt)
 }
 
-func (b *book) supersede(c *Supersede) Result {
+func (b *jobTable) supersede(c *Supersede) Result {
 	j, ok := b.jobs[c.Task.Job]
 	if !ok || c.Task.Slot < 1 || c.Task.Slot > j.slots.count {
 		return Result{Refused: CodeUnknown}
@@ -84,7 +84,7 @@ func (b *book) supersede(c *Supersede) Result {
 // giveUp ends the open attempt of a slot without its worker. A slot of a cancelled job, or one that
 // was retired, gets no new attempt; one that was leaving for another attempt does, unless its job
 // must not run twice.
-func (b *book) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
+func (b *jobTable) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
 	c, ch := j.slots.at(n)
 	x := j.slots.extrasOf(n)
 	if end != nil && (again || !isEnd(end.State)) {
@@ -109,7 +109,7 @@ func (b *book) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end
 
 // giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here
 // if its job must not run twice.
-func (b *book) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
+func (b *jobTable) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 	for _, j := range b.order {
 		for n := range j.slots.openOf(peer) {
 			b.giveUp(j, n, why, !j.job.Unreachable.Wait, nil)
@@ -119,7 +119,7 @@ func (b *book) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 
 // close ends the job if it is done, and cuts it short if too much of it failed. What waits for it
 // goes on, or is cut, too.
-func (b *book) close(j *JobRecord) {
+func (b *jobTable) close(j *JobRecord) {
 	if j.over {
 		return
 	}
@@ -167,7 +167,7 @@ func (j *JobRecord) done() bool {
 
 // follow puts a new job behind those it comes after: it waits for the ones that go on, and is cut
 // at once if one has ended otherwise than complete.
-func (b *book) follow(j *JobRecord) {
+func (b *jobTable) follow(j *JobRecord) {
 	for _, id := range j.job.After {
 		before := b.jobs[id]
 		switch {
@@ -182,7 +182,7 @@ func (b *book) follow(j *JobRecord) {
 }
 
 // proceed tells those who wait for a job that it is over.
-func (b *book) proceed(j *JobRecord) {
+func (b *jobTable) proceed(j *JobRecord) {
 	id := j.job.ID
 	complete := j.State() == taskstate.Complete
 	for _, w := range b.waiters.pop(id) {
@@ -199,7 +199,7 @@ func (b *book) proceed(j *JobRecord) {
 }
 
 // cancelAfter cancels a job as a consequence of something else.
-func (b *book) cancelAfter(j *JobRecord, why taskstate.Reason, message string) {
+func (b *jobTable) cancelAfter(j *JobRecord, why taskstate.Reason, message string) {
 	b.effects.cut = append(b.effects.cut, j.job.ID)
 	b.stop(j, why, message)
 }
@@ -221,7 +221,7 @@ func (j *JobRecord) endSummary() string {
 	return "after: job " + name + " " + how
 }
 
-func (b *book) pin(c *Pin) Result {
+func (b *jobTable) pin(c *Pin) Result {
 	j, ok := b.jobs[c.Job]
 	pins := 0
 	for _, x := range b.order {
@@ -244,7 +244,7 @@ func (b *book) pin(c *Pin) Result {
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
 // first. Those that are pinned go last, and only because all together are too heavy; one whose
 // files a job takes that is not over stays.
-func (b *book) forget() {
+func (b *jobTable) forget() {
 	for {
 		j := b.finished.drop(b.head.settings, b.head.stamp)
 		if j == nil {
@@ -257,7 +257,7 @@ func (b *book) forget() {
 }
 
 // stop cancels a job: why is ReasonNone if somebody asked.
-func (b *book) stop(j *JobRecord, why taskstate.Reason, message string) {
+func (b *jobTable) stop(j *JobRecord, why taskstate.Reason, message string) {
 	j.cancelled, j.why, j.reason, j.at = true, why, message, b.head.stamp
 	j.slots.counts.Shutdown += j.slots.counts.Pending // no cell is made for them: their end follows from the cancel
 	j.slots.counts.Pending = 0

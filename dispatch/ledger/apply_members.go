@@ -98,10 +98,10 @@ func (r *roster) admit(a *Admit, word *act.Act, stamp int64) Result {
 func (m *Member) grant(a *Admit, word *act.Act, t *InviteRecord) {
 	switch {
 	case a.Ticket == "" && word != nil:
-		m.granted(Grant{Word: *word, Roles: a.Entry.Roles})
+		m.granted(RoleGrant{Word: *word, Roles: a.Entry.Roles})
 	case a.Ticket != "" && t.Word != nil && a.Proof != nil:
 		made := t.Invite
-		m.granted(Grant{Word: *t.Word, Roles: a.Entry.Roles, Ticket: &made, Proof: a.Proof})
+		m.granted(RoleGrant{Word: *t.Word, Roles: a.Entry.Roles, Ticket: &made, Proof: a.Proof})
 	}
 }
 
@@ -252,7 +252,7 @@ func (r *roster) revoke(c *Revoke) Result {
 // maxLabelBytes caps a label, name and value together.
 const maxLabelBytes = 512
 
-func (r *roster) avail(c *Avail, stamp int64) Result {
+func (r *roster) avail(c *SetAvailability, stamp int64) Result {
 	m := r.members[c.Peer]
 	switch {
 	case m == nil || !m.In():

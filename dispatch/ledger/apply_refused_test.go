@@ -198,7 +198,7 @@ func TestEachCommandSaysWhyItIsRefused(t *testing.T) {
 		{"a run skipped by what has no schedule", ledger.Command{Skip: &ledger.Skip{Job: "batch", At: 5}}, ledger.CodeInvalid},
 		{"a run of nothing skipped", ledger.Command{Skip: &ledger.Skip{Job: "none", At: 5}}, ledger.CodeUnknown},
 		{"no such word about a peer", avail("p2", "asleep"), ledger.CodeInvalid},
-		{"a grace before now", ledger.Command{Avail: &ledger.Avail{Peer: "p2", Availability: ledger.AvailDrain, Grace: -1}}, ledger.CodeInvalid},
+		{"a grace before now", ledger.Command{Avail: &ledger.SetAvailability{Peer: "p2", Availability: ledger.AvailDrain, Grace: -1}}, ledger.CodeInvalid},
 		{"a word about a stranger", avail("p9", ledger.AvailDrain), ledger.CodeUnknown},
 		{"no labels at all", labels(nil), ledger.CodeInvalid},
 		{"a label without a name", labels(map[string]string{"": "x"}), ledger.CodeInvalid},

@@ -7,7 +7,7 @@ import (
 )
 
 // renewable tells whether a job's slots can be renewed at all.
-func (b *book) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
+func (b *jobTable) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
 	switch {
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
@@ -26,7 +26,7 @@ func (b *book) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
 	return Result{}
 }
 
-func (b *book) renew(c *Renew, w *Warrants) Result {
+func (b *jobTable) renew(c *Renew, w *Warrants) Result {
 	j, ok := b.jobs[c.Job]
 	if !ok {
 		return Result{Refused: CodeUnknown}
@@ -82,7 +82,7 @@ func (b *book) renew(c *Renew, w *Warrants) Result {
 }
 
 // renewSlot renews one slot. again says that it waits and did not before.
-func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool) {
+func (j *JobRecord) renewSlot(n int, c *Renew, t applying) (attempt int, again bool) {
 	x, was := j.slots.extrasOf(n), j.slots.get(n)
 	version := uint32(c.Version)
 	if version == 0 {
@@ -116,7 +116,7 @@ func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool)
 
 // lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that
 // nobody has heard of as cut off.
-func (b *book) lift(j *JobRecord) {
+func (b *jobTable) lift(j *JobRecord) {
 	j.cancelled, j.why, j.reason, j.at = false, "", "", 0
 	b.finished.reopen(j)
 	top, any := j.slots.first, false
@@ -142,7 +142,7 @@ func (b *book) lift(j *JobRecord) {
 }
 
 // reopen has a job go on that was over, if something of it waits again.
-func (b *book) reopen(j *JobRecord) {
+func (b *jobTable) reopen(j *JobRecord) {
 	if j.done() {
 		b.close(j)
 		return
@@ -150,10 +150,10 @@ func (b *book) reopen(j *JobRecord) {
 	if j.over {
 		b.finished.reopen(j)
 	}
-	b.names.take(j)
+	b.names.claim(j)
 }
 
-func (b *book) retire(c *Retire) Result {
+func (b *jobTable) retire(c *Retire) Result {
 	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
@@ -181,7 +181,7 @@ func (b *book) retire(c *Retire) Result {
 	return r
 }
 
-func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bool {
+func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t applying) bool {
 	x := j.slots.extrasOf(n)
 	if x.Retired {
 		return true
@@ -206,7 +206,7 @@ func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bo
 	return true
 }
 
-func (b *book) grow(c *Grow) Result {
+func (b *jobTable) grow(c *Grow) Result {
 	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
@@ -247,7 +247,7 @@ func (b *book) grow(c *Grow) Result {
 }
 
 // add appends a slot.
-func (j *JobRecord) add(x slotExtras, t turn) {
+func (j *JobRecord) add(x slotExtras, t applying) {
 	j.long.moves(t.index)
 	j.slots.count++
 	n := j.slots.count

@@ -6,7 +6,7 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-func (b *book) submit(c *Submit, w *Warrants) Result {
+func (b *jobTable) submit(c *Submit, w *Warrants) Result {
 	job := &c.Job
 	if old, ok := b.jobs[job.ID]; ok {
 		if old.submittedAs(job) {
@@ -47,7 +47,7 @@ func (b *book) submit(c *Submit, w *Warrants) Result {
 	b.jobs[job.ID] = j
 	b.order = append(b.order, j)
 	b.finished.needed.count(j.job, 1)
-	b.names.take(j)
+	b.names.claim(j)
 	if o := kept.Origin; o != nil {
 		b.jobs[o.Job].starts.Last = o.At
 	}
@@ -70,7 +70,7 @@ func submittable(job *taskstate.Job) bool {
 }
 
 // wellPlaced looks at a job among the others: its name, what it comes after, what started it.
-func (b *book) wellPlaced(job *taskstate.Job) Result {
+func (b *jobTable) wellPlaced(job *taskstate.Job) Result {
 	if old := b.names[job.Name]; old != nil && (job.Type.Lasts() || job.Schedule != nil) {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
@@ -119,7 +119,7 @@ func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	return slices.Equal(x, job.SubmissionDigest())
 }
 
-func (b *book) cancel(c *Cancel) Result {
+func (b *jobTable) cancel(c *Cancel) Result {
 	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
@@ -133,7 +133,7 @@ func (b *book) cancel(c *Cancel) Result {
 	return Result{}
 }
 
-func (b *book) skip(c *Skip) Result {
+func (b *jobTable) skip(c *Skip) Result {
 	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:
@@ -150,7 +150,7 @@ func (b *book) skip(c *Skip) Result {
 }
 
 // runBeside is State.RunBeside.
-func (b *book) runBeside(o *taskstate.Origin) *JobRecord {
+func (b *jobTable) runBeside(o *taskstate.Origin) *JobRecord {
 	if o == nil || b.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-func (b *book) update(c *Update, w *Warrants) Result {
+func (b *jobTable) update(c *Update, w *Warrants) Result {
 	j, ok := b.jobs[c.Job.ID]
 	switch {
 	case !ok:
@@ -162,7 +162,7 @@ func rolloutMoves() map[taskstate.RolloutState]map[taskstate.RolloutState]taskst
 	}
 }
 
-func (b *book) rollout(c *Rollout) Result {
+func (b *jobTable) rollout(c *Rollout) Result {
 	j, ok := b.jobs[c.Job]
 	switch {
 	case !ok:

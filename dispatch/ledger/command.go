@@ -75,31 +75,31 @@ func (e *Entry) Encoded() []byte { return e.raw }
 
 // Command is one decision: exactly one field is set, besides Act.
 type Command struct {
-	Found     *Found     `cbor:"1,keyasint,omitempty"`
-	Lead      *Lead      `cbor:"2,keyasint,omitempty"`
-	Admit     *Admit     `cbor:"3,keyasint,omitempty"`
-	Remove    *Remove    `cbor:"4,keyasint,omitempty"`
-	Invite    *Invite    `cbor:"5,keyasint,omitempty"`
-	Revoke    *Revoke    `cbor:"6,keyasint,omitempty"`
-	Submit    *Submit    `cbor:"7,keyasint,omitempty"`
-	Cancel    *Cancel    `cbor:"8,keyasint,omitempty"`
-	Assign    *Assign    `cbor:"9,keyasint,omitempty"`
-	Settle    *Settle    `cbor:"10,keyasint,omitempty"`
-	Supersede *Supersede `cbor:"11,keyasint,omitempty"`
-	Depart    *Depart    `cbor:"12,keyasint,omitempty"`
-	Register  *Register  `cbor:"13,keyasint,omitempty"`
-	Set       *Set       `cbor:"14,keyasint,omitempty"`
-	Update    *Update    `cbor:"15,keyasint,omitempty"`
-	Renew     *Renew     `cbor:"16,keyasint,omitempty"`
-	Retire    *Retire    `cbor:"17,keyasint,omitempty"`
-	Grow      *Grow      `cbor:"18,keyasint,omitempty"`
-	Rollout   *Rollout   `cbor:"19,keyasint,omitempty"`
-	Avail     *Avail     `cbor:"20,keyasint,omitempty"`
-	Label     *Label     `cbor:"21,keyasint,omitempty"`
-	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
-	Pin       *Pin       `cbor:"23,keyasint,omitempty"`
-	Reads     *Reads     `cbor:"24,keyasint,omitempty"`
-	Kept      *Kept      `cbor:"25,keyasint,omitempty"`
+	Found     *Found           `cbor:"1,keyasint,omitempty"`
+	Lead      *Lead            `cbor:"2,keyasint,omitempty"`
+	Admit     *Admit           `cbor:"3,keyasint,omitempty"`
+	Remove    *Remove          `cbor:"4,keyasint,omitempty"`
+	Invite    *Invite          `cbor:"5,keyasint,omitempty"`
+	Revoke    *Revoke          `cbor:"6,keyasint,omitempty"`
+	Submit    *Submit          `cbor:"7,keyasint,omitempty"`
+	Cancel    *Cancel          `cbor:"8,keyasint,omitempty"`
+	Assign    *Assign          `cbor:"9,keyasint,omitempty"`
+	Settle    *Settle          `cbor:"10,keyasint,omitempty"`
+	Supersede *Supersede       `cbor:"11,keyasint,omitempty"`
+	Depart    *Depart          `cbor:"12,keyasint,omitempty"`
+	Register  *Register        `cbor:"13,keyasint,omitempty"`
+	Set       *Set             `cbor:"14,keyasint,omitempty"`
+	Update    *Update          `cbor:"15,keyasint,omitempty"`
+	Renew     *Renew           `cbor:"16,keyasint,omitempty"`
+	Retire    *Retire          `cbor:"17,keyasint,omitempty"`
+	Grow      *Grow            `cbor:"18,keyasint,omitempty"`
+	Rollout   *Rollout         `cbor:"19,keyasint,omitempty"`
+	Avail     *SetAvailability `cbor:"20,keyasint,omitempty"`
+	Label     *Label           `cbor:"21,keyasint,omitempty"`
+	Skip      *Skip            `cbor:"22,keyasint,omitempty"`
+	Pin       *Pin             `cbor:"23,keyasint,omitempty"`
+	Reads     *ReadsDialect    `cbor:"24,keyasint,omitempty"`
+	Kept      *Kept            `cbor:"25,keyasint,omitempty"`
 	NextCommand
 
 	// Act is the word of whoever asked for it (see State.Apply).
@@ -366,9 +366,9 @@ const (
 	AvailDrain  Availability = "drain" // no new tasks, what runs goes elsewhere
 )
 
-// Avail says whether a peer takes tasks from now on. Grace is how many milliseconds batch tasks of
-// a drained peer may go on.
-type Avail struct {
+// SetAvailability says whether a peer takes tasks from now on. Grace is how many milliseconds batch
+// tasks of a drained peer may go on.
+type SetAvailability struct {
 	Peer         taskstate.PeerID `cbor:"1,keyasint"`
 	Availability Availability     `cbor:"2,keyasint"`
 	Grace        int64            `cbor:"3,keyasint,omitempty"`
@@ -394,7 +394,7 @@ type Skip struct {
 // Reads records which dialect a peer reads. The cluster speaks the least of those its members read,
 // and never a lower one again: a peer that reads less is refused with CodeDialect, here and by
 // Admit.
-type Reads struct {
+type ReadsDialect struct {
 	Peer    taskstate.PeerID `cbor:"1,keyasint"`
 	Dialect int              `cbor:"2,keyasint"`
 }

@@ -24,7 +24,7 @@ func (r *roster) speaks() int { return max(1, r.dialect) }
 // Reads is the dialect a member reads, as far as it has said.
 func (m Member) Reads() int { return max(1, m.Dialect) }
 
-func (r *roster) reads(c *Reads) Result {
+func (r *roster) reads(c *ReadsDialect) Result {
 	m := r.members[c.Peer]
 	switch {
 	case m == nil || !m.In():
@@ -63,7 +63,7 @@ func (d Dialects) Heard(say map[taskstate.PeerID]int, limit int) (out []Command)
 		return cmp.Or(cmp.Compare(say[a], say[b]), cmp.Compare(a, b))
 	})
 	for _, peer := range news[:min(limit, len(news))] {
-		out = append(out, Command{Reads: &Reads{Peer: peer, Dialect: say[peer]}})
+		out = append(out, Command{Reads: &ReadsDialect{Peer: peer, Dialect: say[peer]}})
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func reads(peer taskstate.PeerID, dialect int) ledger.Command {
-	return ledger.Command{Reads: &ledger.Reads{Peer: peer, Dialect: dialect}}
+	return ledger.Command{Reads: &ledger.ReadsDialect{Peer: peer, Dialect: dialect}}
 }
 
 // members reads out who is in, the peers of a new log.

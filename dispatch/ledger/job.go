@@ -122,7 +122,7 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 	return st
 }
 
-func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.LedgerView) {
 	if t.Slot < 1 || t.Slot > j.slots.count || t.Attempt < 1 {
 		return "", "", 0, taskstate.Unknown
 	}
@@ -293,7 +293,7 @@ func (j *JobRecord) AcceptedBy() (taskstate.PeerID, taskstate.Epoch) { return j.
 
 // turn is what a job may know of the entry that is being applied, and where it notes what it did
 // beyond what the command says.
-type turn struct {
+type applying struct {
 	index   uint64
 	stamp   int64
 	effects *effects

@@ -31,9 +31,9 @@ func KeptBy(j *JobRecord) map[taskstate.PeerID]int64 {
 	if t == nil {
 		return out
 	}
-	sums := make([]int64, len(t.forms)+1) // by form
-	own := make([]bool, len(t.forms)+1)   // in whose keepers is whose slot it is
-	for i, f := range t.forms {
+	sums := make([]int64, len(t.kinds)+1) // by kind
+	own := make([]bool, len(t.kinds)+1)   // in whose keepers is whose slot it is
+	for i, f := range t.kinds {
 		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
 			own[i+1] = own[i+1] || binary.BigEndian.Uint32(b) == 0
 		}
@@ -42,7 +42,7 @@ func KeptBy(j *JobRecord) map[taskstate.PeerID]int64 {
 	for k := range t.chunks {
 		for i := range t.chunks[k].cells {
 			x := &t.chunks[k].cells[i]
-			if sums[x.form] += x.bytes; own[x.form] {
+			if sums[x.kind] += x.bytes; own[x.kind] {
 				makers[j.slots.get(k*chunkSize+i+1).owner] += x.bytes
 			}
 		}
@@ -50,7 +50,7 @@ func KeptBy(j *JobRecord) map[taskstate.PeerID]int64 {
 	for owner, n := range makers {
 		out[j.slots.owners.list[owner].Peer] += n
 	}
-	for i, f := range t.forms {
+	for i, f := range t.kinds {
 		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
 			if p := binary.BigEndian.Uint32(b); p > 0 && sums[i+1] > 0 {
 				out[t.peers[p-1]] += sums[i+1]
@@ -65,11 +65,11 @@ type savedCell struct {
 	root  piece.Root
 	bytes int64
 	files uint32
-	form  uint32 // 0: nothing is kept; else forms[form-1]
+	kind  uint32 // 0: nothing is kept; else kinds[kind-1]
 }
 
-// savedForm is what savedCells have in common: the tasks of a job have few keepers.
-type savedForm struct {
+// savedKind is what savedCells have in common: the tasks of a job have few keepers.
+type savedKind struct {
 	keepers string // a number of four bytes for each: 0 is whose slot it is, else peers[number-1]
 	keep    int
 	why     string
@@ -87,11 +87,11 @@ type savedChunk struct {
 // the slot table calls it.
 type savedTable struct {
 	chunks  []savedChunk
-	forms   []savedForm
-	formIDs map[savedForm]uint32
+	kinds   []savedKind
+	kindIDs map[savedKind]uint32
 	peers   []taskstate.PeerID
 	peerIDs map[taskstate.PeerID]uint32
-	stale   bool // forms and peers may have some that no cell has any more
+	stale   bool // kinds and peers may have some that no cell has any more
 }
 
 // keptOf is what an end says is kept, as far as that may be: a job that has nothing saved has
@@ -124,7 +124,7 @@ func (t *slotTable) keep(n int, c *cell, s *taskstate.Saved) {
 }
 
 // kept changes who keeps what tasks left.
-func (b *book) kept(k *Kept) Result {
+func (b *jobTable) kept(k *Kept) Result {
 	j, ok := b.jobs[k.Job]
 	if !ok {
 		return Result{Refused: CodeUnknown}
@@ -188,11 +188,11 @@ func (t *savedTable) at(n int) (*savedChunk, int) {
 
 func (t *savedTable) get(n int, maker taskstate.PeerID) *taskstate.Saved {
 	ch, i := t.at(n)
-	if ch == nil || ch.cells[i].form == 0 {
+	if ch == nil || ch.cells[i].kind == 0 {
 		return nil
 	}
 	x := &ch.cells[i]
-	f := t.forms[x.form-1]
+	f := t.kinds[x.kind-1]
 	s := &taskstate.Saved{Root: x.root, Bytes: x.bytes, Files: int(x.files), Keep: f.keep, Why: f.why}
 	for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
 		if k := binary.BigEndian.Uint32(b); k == 0 {
@@ -219,7 +219,7 @@ func (t *savedTable) put(n, of int, maker taskstate.PeerID, s *taskstate.Saved) 
 		ch.cells = make([]savedCell, size)
 	}
 	ch.n++
-	ch.cells[i] = savedCell{root: s.Root, bytes: s.Bytes, files: uint32(s.Files), form: t.form(maker, s)}
+	ch.cells[i] = savedCell{root: s.Root, bytes: s.Bytes, files: uint32(s.Files), kind: t.kind(maker, s)}
 	if s.Logs.IsZero() {
 		return
 	}
@@ -233,7 +233,7 @@ func (t *savedTable) put(n, of int, maker taskstate.PeerID, s *taskstate.Saved) 
 // drop forgets what is kept of slot n.
 func (t *savedTable) drop(n int) {
 	ch, i := t.at(n)
-	if ch == nil || ch.cells[i].form == 0 {
+	if ch == nil || ch.cells[i].kind == 0 {
 		return
 	}
 	t.stale = true
@@ -249,8 +249,8 @@ func (t *savedTable) drop(n int) {
 	ch.n--
 }
 
-// form gives what many cells have in common its number.
-func (t *savedTable) form(maker taskstate.PeerID, s *taskstate.Saved) uint32 {
+// kind gives what many cells have in common its number.
+func (t *savedTable) kind(maker taskstate.PeerID, s *taskstate.Saved) uint32 {
 	var keepers []byte
 	for _, p := range s.Keepers {
 		k := uint32(0)
@@ -259,18 +259,18 @@ func (t *savedTable) form(maker taskstate.PeerID, s *taskstate.Saved) uint32 {
 		}
 		keepers = binary.BigEndian.AppendUint32(keepers, k)
 	}
-	return t.addForm(savedForm{keepers: string(keepers), keep: s.Keep, why: s.Why})
+	return t.addKind(savedKind{keepers: string(keepers), keep: s.Keep, why: s.Why})
 }
 
-func (t *savedTable) addForm(f savedForm) uint32 {
-	id, ok := t.formIDs[f]
+func (t *savedTable) addKind(f savedKind) uint32 {
+	id, ok := t.kindIDs[f]
 	if !ok {
-		if t.formIDs == nil {
-			t.formIDs = map[savedForm]uint32{}
+		if t.kindIDs == nil {
+			t.kindIDs = map[savedKind]uint32{}
 		}
-		t.forms = append(t.forms, f)
-		id = uint32(len(t.forms))
-		t.formIDs[f] = id
+		t.kinds = append(t.kinds, f)
+		id = uint32(len(t.kinds))
+		t.kindIDs[f] = id
 	}
 	return id
 }
@@ -296,7 +296,7 @@ func (t *savedTable) slots() iter.Seq[int] {
 		}
 		for k := range t.chunks {
 			for i := range t.chunks[k].cells {
-				if t.chunks[k].cells[i].form != 0 && !yield(k*chunkSize+i+1) {
+				if t.chunks[k].cells[i].kind != 0 && !yield(k*chunkSize+i+1) {
 					return
 				}
 			}
@@ -304,17 +304,17 @@ func (t *savedTable) slots() iter.Seq[int] {
 	}
 }
 
-// renumbered has the forms and peers that cells have, numbered in the order of the slots, and says
-// which number a form has there.
-func (t *savedTable) renumbered() (fresh *savedTable, forms map[uint32]uint32) {
-	fresh, forms = &savedTable{}, map[uint32]uint32{}
+// renumbered has the kinds and peers that cells have, numbered in the order of the slots, and says
+// which number a kind has there.
+func (t *savedTable) renumbered() (fresh *savedTable, kinds map[uint32]uint32) {
+	fresh, kinds = &savedTable{}, map[uint32]uint32{}
 	for n := range t.slots() {
 		ch, i := t.at(n)
-		old := ch.cells[i].form
-		if forms[old] != 0 {
+		old := ch.cells[i].kind
+		if kinds[old] != 0 {
 			continue
 		}
-		f := t.forms[old-1]
+		f := t.kinds[old-1]
 		var keepers []byte
 		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
 			k := binary.BigEndian.Uint32(b)
@@ -324,21 +324,21 @@ func (t *savedTable) renumbered() (fresh *savedTable, forms map[uint32]uint32) {
 			keepers = binary.BigEndian.AppendUint32(keepers, k)
 		}
 		f.keepers = string(keepers)
-		forms[old] = fresh.addForm(f)
+		kinds[old] = fresh.addKind(f)
 	}
-	return fresh, forms
+	return fresh, kinds
 }
 
-// tidy forgets forms and peers that no cell has: what a job weighs must not depend on what it was
+// tidy forgets kinds and peers that no cell has: what a job weighs must not depend on what it was
 // long ago.
 func (t *savedTable) tidy() {
 	if t == nil || !t.stale {
 		return
 	}
-	fresh, forms := t.renumbered()
+	fresh, kinds := t.renumbered()
 	for n := range t.slots() {
 		ch, i := t.at(n)
-		ch.cells[i].form = forms[ch.cells[i].form]
+		ch.cells[i].kind = kinds[ch.cells[i].kind]
 	}
 	fresh.chunks = t.chunks
 	*t = *fresh
@@ -346,15 +346,15 @@ func (t *savedTable) tidy() {
 
 // bytes is about what it occupies. It is the same in a state that was restored.
 func (t *savedTable) bytes() (w int) {
-	const cellBytes, logsBytes, formBytes, peerBytes = 48, 32, 160, 64
+	const cellBytes, logsBytes, kindBytes, peerBytes = 48, 32, 160, 64
 	if t == nil {
 		return 0
 	}
 	for k := range t.chunks {
 		w += cellBytes*len(t.chunks[k].cells) + logsBytes*len(t.chunks[k].logs)
 	}
-	for _, f := range t.forms {
-		w += formBytes + 2*len(f.keepers) + 2*len(f.why)
+	for _, f := range t.kinds {
+		w += kindBytes + 2*len(f.keepers) + 2*len(f.why)
 	}
 	for _, p := range t.peers {
 		w += peerBytes + 2*len(p)
@@ -362,40 +362,40 @@ func (t *savedTable) bytes() (w int) {
 	return w
 }
 
-// savedSnapshot is a savedTable in a snapshot. Forms and peers are numbered in the order in which
-// cells have them. A cell is written as how many slots were skipped; its form and, in the lowest
+// savedSnapshot is a savedTable in a snapshot. Kinds and peers are numbered in the order in which
+// cells have them. A cell is written as how many slots were skipped; its kind and, in the lowest
 // two bits, whether it has a root and logs; bytes and files; and these roots.
 type savedSnapshot struct {
 	Peers []taskstate.PeerID  `cbor:"1,keyasint,omitempty"`
-	Forms []savedFormSnapshot `cbor:"2,keyasint"`
+	Kinds []savedKindSnapshot `cbor:"2,keyasint"`
 	Cells []byte              `cbor:"3,keyasint"`
 }
 
-type savedFormSnapshot struct {
-	Keepers []uint32 `cbor:"1,keyasint,omitempty"` // as in savedForm
+type savedKindSnapshot struct {
+	Keepers []uint32 `cbor:"1,keyasint,omitempty"` // as in savedKind
 	Keep    int      `cbor:"2,keyasint,omitempty"`
 	Why     string   `cbor:"3,keyasint,omitempty"`
 }
 
-// The lowest bits of a cell's form in a snapshot.
+// The lowest bits of a cell's kind in a snapshot.
 const (
 	savedHasRoot = 1 << iota
 	savedHasLogs
-	savedFormShift = iota
+	savedKindShift = iota
 )
 
 func (t *savedTable) pack() *savedSnapshot {
 	if t == nil {
 		return nil
 	}
-	fresh, forms := t.renumbered()
+	fresh, kinds := t.renumbered()
 	out, prev := &savedSnapshot{Peers: fresh.peers}, 0
-	for _, f := range fresh.forms {
-		x := savedFormSnapshot{Keep: f.keep, Why: f.why}
+	for _, f := range fresh.kinds {
+		x := savedKindSnapshot{Keep: f.keep, Why: f.why}
 		for b := []byte(f.keepers); len(b) > 0; b = b[4:] {
 			x.Keepers = append(x.Keepers, binary.BigEndian.Uint32(b))
 		}
-		out.Forms = append(out.Forms, x)
+		out.Kinds = append(out.Kinds, x)
 	}
 	for n := range t.slots() {
 		ch, i := t.at(n)
@@ -403,7 +403,7 @@ func (t *savedTable) pack() *savedSnapshot {
 		if ch.logs != nil {
 			logs = ch.logs[i]
 		}
-		out.Cells = packSaved(out.Cells, n-prev-1, c, forms[c.form], logs)
+		out.Cells = packSaved(out.Cells, n-prev-1, c, kinds[c.kind], logs)
 		prev = n
 	}
 	if prev == 0 {
@@ -412,8 +412,8 @@ func (t *savedTable) pack() *savedSnapshot {
 	return out
 }
 
-func packSaved(buf []byte, skipped int, c *savedCell, form uint32, logs piece.Root) []byte {
-	head := uint64(form) << savedFormShift
+func packSaved(buf []byte, skipped int, c *savedCell, kind uint32, logs piece.Root) []byte {
+	head := uint64(kind) << savedKindShift
 	if !c.root.IsZero() {
 		head |= savedHasRoot
 	}
@@ -443,14 +443,14 @@ func (t *slotTable) unpackSaved(in *savedSnapshot) error {
 	if !t.saves || len(in.Cells) == 0 {
 		return errSaved
 	}
-	forms, err := in.unpackForms()
+	kinds, err := in.unpackKinds()
 	if err != nil {
 		return err
 	}
 	r, n := &cellReader{buf: in.Cells}, 0
 	for len(r.buf) > 0 {
 		n += int(r.uint(uint64(t.count))) + 1
-		s, known := r.saved(forms)
+		s, known := r.saved(kinds)
 		if r.bad || n > t.count {
 			return errSaved
 		}
@@ -469,26 +469,26 @@ func (t *slotTable) unpackSaved(in *savedSnapshot) error {
 		}
 		t.keep(n, &c, s)
 	}
-	if r.bad || len(t.saved.forms) != len(in.Forms) || len(t.saved.peers) != len(in.Peers) {
+	if r.bad || len(t.saved.kinds) != len(in.Kinds) || len(t.saved.peers) != len(in.Peers) {
 		return errSaved
 	}
 	return nil
 }
 
-// unpackForms holds the numbers of keepers against the list of peers.
-func (in *savedSnapshot) unpackForms() ([]savedFormSnapshot, error) {
-	for _, f := range in.Forms {
+// unpackKinds holds the numbers of keepers against the list of peers.
+func (in *savedSnapshot) unpackKinds() ([]savedKindSnapshot, error) {
+	for _, f := range in.Kinds {
 		for _, k := range f.Keepers {
 			if int64(k) > int64(len(in.Peers)) {
 				return nil, errSaved
 			}
 		}
 	}
-	return in.Forms, nil
+	return in.Kinds, nil
 }
 
-// saved reads one cell, without its keepers, which its form names.
-func (r *cellReader) saved(forms []savedFormSnapshot) (*taskstate.Saved, savedFormSnapshot) {
+// saved reads one cell, without its keepers, which its kind names.
+func (r *cellReader) saved(kinds []savedKindSnapshot) (*taskstate.Saved, savedKindSnapshot) {
 	head := r.uint(math.MaxUint32)
 	s := &taskstate.Saved{Bytes: int64(r.uint(math.MaxInt64)), Files: int(r.uint(math.MaxUint32))}
 	if head&savedHasRoot != 0 {
@@ -497,12 +497,12 @@ func (r *cellReader) saved(forms []savedFormSnapshot) (*taskstate.Saved, savedFo
 	if head&savedHasLogs != 0 {
 		r.root(&s.Logs)
 	}
-	form := head >> savedFormShift
-	if r.bad || form < 1 || form > uint64(len(forms)) {
+	kind := head >> savedKindShift
+	if r.bad || kind < 1 || kind > uint64(len(kinds)) {
 		r.bad = true
-		return s, savedFormSnapshot{}
+		return s, savedKindSnapshot{}
 	}
-	f := forms[form-1]
+	f := kinds[kind-1]
 	s.Keep, s.Why, s.Keepers = f.Keep, f.Why, make([]taskstate.PeerID, len(f.Keepers))
 	return s, f
 }

@@ -54,14 +54,14 @@ func (t *slotTable) attempt(c cell) int {
 
 // endKind is what ends have in common: most slots of a job end alike.
 type endKind struct {
-	State     taskstate.State  `cbor:"1,keyasint"`
-	Exit      int              `cbor:"2,keyasint,omitempty"`
-	Signal    int              `cbor:"3,keyasint,omitempty"`
-	Reason    taskstate.Reason `cbor:"4,keyasint,omitempty"`
-	Message   string           `cbor:"5,keyasint,omitempty"`
-	Truncated bool             `cbor:"6,keyasint,omitempty"`
-	Took      int64            `cbor:"7,keyasint,omitempty"` // milliseconds, if they do not fit lasted
-	Held      taskstate.Held   `cbor:"8,keyasint,omitempty"`
+	State     taskstate.State    `cbor:"1,keyasint"`
+	Exit      int                `cbor:"2,keyasint,omitempty"`
+	Signal    int                `cbor:"3,keyasint,omitempty"`
+	Reason    taskstate.Reason   `cbor:"4,keyasint,omitempty"`
+	Message   string             `cbor:"5,keyasint,omitempty"`
+	Truncated bool               `cbor:"6,keyasint,omitempty"`
+	Took      int64              `cbor:"7,keyasint,omitempty"` // milliseconds, if they do not fit lasted
+	Held      taskstate.Confined `cbor:"8,keyasint,omitempty"`
 }
 
 type endKinds struct {

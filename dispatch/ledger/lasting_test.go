@@ -47,7 +47,7 @@ func rollout(id taskstate.JobID, to taskstate.RolloutState) ledger.Command {
 }
 
 func avail(peer string, to ledger.Availability) ledger.Command {
-	return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: to}}
+	return ledger.Command{Avail: &ledger.SetAvailability{Peer: peer, Availability: to}}
 }
 
 // endedAs is the end of an attempt.

@@ -25,8 +25,8 @@ type Member struct {
 	Removed      []string          `cbor:"11,keyasint,omitempty"` // labels that do not count, whatever the peer says; sorted
 	Dialect      int               `cbor:"12,keyasint,omitempty"` // it reads, as it said; 0 is 1
 
-	Grants  []Grant `cbor:"13,keyasint,omitempty"` // who gave it its roles, the newest last
-	Revoked bool    `cbor:"14,keyasint,omitempty"` // removed, and its word counts for nothing any more, also if it is let in again
+	Grants  []RoleGrant `cbor:"13,keyasint,omitempty"` // who gave it its roles, the newest last
+	Revoked bool        `cbor:"14,keyasint,omitempty"` // removed, and its word counts for nothing any more, also if it is let in again
 }
 
 // Takes tells whether the peer takes new tasks as far as people said: it is not paused or drained.
@@ -124,9 +124,9 @@ func (o *owners) id(peer taskstate.PeerID, inc taskstate.Incarnation) uint32 {
 	return n
 }
 
-// Grant is the word of a person that a peer has roles: of one who said so, or of one who made the
-// ticket whose secret the peer held. Both can be checked by who was not there.
-type Grant struct {
+// RoleGrant is the word of a person that a peer has roles: of one who said so, or of one who made
+// the ticket whose secret the peer held. Both can be checked by who was not there.
+type RoleGrant struct {
 	Word   act.Act          `cbor:"1,keyasint"`
 	Roles  []admission.Role `cbor:"2,keyasint"`
 	Ticket *Invite          `cbor:"3,keyasint,omitempty"`
@@ -138,10 +138,10 @@ type Grant struct {
 const maxGrants = 8
 
 // granted remembers who gave a member its roles.
-func (m *Member) granted(g Grant) {
+func (m *Member) granted(g RoleGrant) {
 	all := slices.Clone(m.Grants) // what was handed out stays as it is
 	if len(all) >= maxGrants {
-		i := max(0, slices.IndexFunc(all, func(g Grant) bool { return !slices.Contains(g.Roles, admission.Admin) }))
+		i := max(0, slices.IndexFunc(all, func(g RoleGrant) bool { return !slices.Contains(g.Roles, admission.Admin) }))
 		all = slices.Delete(all, i, i+1)
 	}
 	m.Grants = append(all, g)
@@ -152,7 +152,7 @@ const Anybody = "*"
 
 // holds tells whether the grant is the word of whom it names, in this cluster and for this peer. A
 // nil verify takes every signature for good.
-func (g Grant) holds(cluster string, peer taskstate.PeerID, verify admission.VerifyFunc) bool {
+func (g RoleGrant) holds(cluster string, peer taskstate.PeerID, verify admission.VerifyFunc) bool {
 	c := Command{Admit: &Admit{Entry: admission.Entry{Peer: peer, Roles: g.Roles}}}
 	if t := g.Ticket; t != nil {
 		if !admission.Proved(t.Secret, peer, g.Proof) || !slices.Equal(t.Roles, g.Roles) {
@@ -167,7 +167,7 @@ func (g Grant) holds(cluster string, peer taskstate.PeerID, verify admission.Ver
 type lineage struct {
 	members map[taskstate.PeerID]*Member
 	roots   []taskstate.PeerID // admins that the asker knows; Anybody: no word is needed
-	holds   func(g Grant, peer taskstate.PeerID) bool
+	holds   func(g RoleGrant, peer taskstate.PeerID) bool
 }
 
 // roles are those of a member that people gave it, from one of the roots on.
@@ -198,7 +198,7 @@ func (l *lineage) admin(peer taskstate.PeerID, below []taskstate.PeerID) bool {
 		return true
 	}
 	below = append(below, peer)
-	return slices.ContainsFunc(m.Grants, func(g Grant) bool {
+	return slices.ContainsFunc(m.Grants, func(g RoleGrant) bool {
 		return slices.Contains(g.Roles, admission.Admin) && l.holds(g, peer) && l.admin(g.Word.By, below)
 	})
 }

@@ -123,7 +123,7 @@ func (r *Replica) Applied() uint64 {
 }
 
 // Assigned tells whom a task was given to; see State.Assigned.
-func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.LedgerView) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.st.Assigned(t)

@@ -62,7 +62,7 @@ func TestAReplicaTellsATableWhatItKnowsOfATask(t *testing.T) {
 	r := ledger.NewReplica()
 	r.Reset(rich(t).State)
 	at := r.Applied()
-	for task, want := range map[taskstate.TaskID]taskstate.Standing{
+	for task, want := range map[taskstate.TaskID]taskstate.LedgerView{
 		taskstate.Task("open", 300, 1):  taskstate.Known,
 		taskstate.Task("open", 301, 1):  taskstate.Retired, // superseded
 		taskstate.Task("open", 301, 2):  taskstate.Unknown, // waits

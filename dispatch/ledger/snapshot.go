@@ -278,7 +278,7 @@ func (r *roster) restore(in *snapshot) error {
 	return nil
 }
 
-func (b *book) restore(in *snapshot) error {
+func (b *jobTable) restore(in *snapshot) error {
 	if len(in.Gone) > KeepGone {
 		return errors.New("too many forgotten jobs")
 	}
@@ -315,7 +315,7 @@ func (b *book) restore(in *snapshot) error {
 	return nil
 }
 
-func (b *book) restoreJob(in *jobSnapshot) (*JobRecord, error) {
+func (b *jobTable) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	job := &in.Job
 	if !submittable(job) || b.jobs[job.ID] != nil || b.finished.gone.have(job.ID) {
 		return nil, errors.New("is impossible or there twice")

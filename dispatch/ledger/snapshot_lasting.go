@@ -139,7 +139,7 @@ func (j *JobRecord) checkExtras() error {
 
 // enlist enters a restored job among the names and the waiting. What it waits for comes before it
 // and goes on.
-func (b *book) enlist(j *JobRecord) error {
+func (b *jobTable) enlist(j *JobRecord) error {
 	for i, id := range j.blocked {
 		before := b.jobs[id]
 		if before == nil || before == j || before.over || slices.Contains(j.blocked[:i], id) {
@@ -153,7 +153,7 @@ func (b *book) enlist(j *JobRecord) error {
 	if b.names.holder(j) != nil {
 		return errors.New("has a name that another job has")
 	}
-	b.names.take(j)
+	b.names.claim(j)
 	return nil
 }
 

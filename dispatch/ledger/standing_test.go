@@ -19,7 +19,7 @@ func TestAnAttemptNewerThanTheSlotsIsStillToBeHeardOf(t *testing.T) {
 	l.must(ledger.Command{Settle: &ledger.Settle{Peer: "p1", Incarnation: "i1", Statuses: []taskstate.Status{end}}})
 	for _, c := range []struct {
 		slot, attempt int
-		want          taskstate.Standing
+		want          taskstate.LedgerView
 	}{{1, 1, taskstate.Retired}, {1, 2, taskstate.Unknown}, {2, 1, taskstate.Retired}, {2, 2, taskstate.Unknown}} {
 		if _, _, _, st := l.Assigned(taskstate.Task("s", c.slot, c.attempt)); st != c.want {
 			t.Errorf("slot %d, attempt %d: standing %v, want %v", c.slot, c.attempt, st, c.want)

@@ -14,18 +14,18 @@ import (
 // same entries make the same state on every peer. It is not safe for concurrent use; a Replica
 // guards one.
 type State struct {
-	head
+	ledgerHead
 	next NextState
 
 	roster   roster
-	book     book
+	book     jobTable
 	warrants Warrants
 	chain    chain
 	public   Public // of the newest entry
 }
 
 // head is how far the ledger has come, whose it is, and what holds for the whole cluster.
-type head struct {
+type ledgerHead struct {
 	index       uint64
 	epoch       taskstate.Epoch
 	stamp       int64
@@ -40,8 +40,8 @@ type head struct {
 // NewState is a ledger before its first entry.
 func NewState() *State {
 	s := &State{roster: newRoster()}
-	s.book = newBook(&s.head)
-	s.warrants = Warrants{head: &s.head, roster: &s.roster, book: &s.book}
+	s.book = newJobTable(&s.ledgerHead)
+	s.warrants = Warrants{head: &s.ledgerHead, roster: &s.roster, book: &s.book}
 	return s
 }
 
@@ -125,7 +125,7 @@ func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 }
 
 // Assigned tells whom a task was given to, and whether the ledger still waits for its end.
-func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.LedgerView) {
 	return s.book.assigned(t)
 }
 
@@ -217,8 +217,8 @@ func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
 
 // book is the jobs, and what was decided about each. It alone changes them; State asks it to, and
 // Warrants read it.
-type book struct {
-	head *head // as the entry that is being applied has it; never changed here
+type jobTable struct {
+	head *ledgerHead // as the entry that is being applied has it; never changed here
 
 	jobs     map[taskstate.JobID]*JobRecord
 	order    []*JobRecord // by index of acceptance, ascending
@@ -231,25 +231,25 @@ type book struct {
 	effects effects // of the command that is being applied
 }
 
-func newBook(h *head) book {
-	return book{
+func newJobTable(h *ledgerHead) jobTable {
+	return jobTable{
 		head: h, jobs: map[taskstate.JobID]*JobRecord{}, finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
 		owners: newOwners(), names: names{}, waiters: waiters{},
 	}
 }
 
-func (b *book) turn() turn {
-	return turn{index: b.head.index, stamp: b.head.stamp, effects: &b.effects}
+func (b *jobTable) turn() applying {
+	return applying{index: b.head.index, stamp: b.head.stamp, effects: &b.effects}
 }
 
 // lasts tells whether there is a job of that id that goes on until somebody ends it.
-func (b *book) lasts(id taskstate.JobID) bool {
+func (b *jobTable) lasts(id taskstate.JobID) bool {
 	j, ok := b.jobs[id]
 	return ok && j.long != nil
 }
 
 // assigned is State.Assigned.
-func (b *book) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+func (b *jobTable) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.LedgerView) {
 	j, ok := b.jobs[t.Job]
 	if !ok {
 		return "", "", 0, taskstate.Unknown
@@ -258,7 +258,7 @@ func (b *book) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarna
 }
 
 // raise has every job's attempts numbered so that none of a lost part of the ledger is given twice.
-func (b *book) raise() {
+func (b *jobTable) raise() {
 	for _, j := range b.order {
 		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
 			j.slots.raise()
@@ -283,7 +283,7 @@ func (n names) holder(j *JobRecord) *JobRecord {
 }
 
 // take has a job's name be its own, if it is to be.
-func (n names) take(j *JobRecord) {
+func (n names) claim(j *JobRecord) {
 	if n.wanted(j) {
 		n[j.job.Name] = j
 	}

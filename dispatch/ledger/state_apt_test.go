@@ -120,7 +120,7 @@ func anyLasting(r *rapid.T, peer string, job taskstate.JobID, slots []ledger.Slo
 			taskstate.RolloutUpdating, taskstate.RolloutPaused, taskstate.RolloutCompleted, taskstate.RolloutRollingBack, taskstate.RolloutRollingBack, taskstate.RolloutRolledBack, taskstate.RolloutRollbackPaused,
 		}).Draw(r, "rollout")}}
 	case "avail":
-		return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: rapid.SampledFrom([]ledger.Availability{
+		return ledger.Command{Avail: &ledger.SetAvailability{Peer: peer, Availability: rapid.SampledFrom([]ledger.Availability{
 			ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain,
 		}).Draw(r, "availability")}}
 	case "label":

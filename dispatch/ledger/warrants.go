@@ -17,9 +17,9 @@ type Warrants struct {
 	verify admission.VerifyFunc // how signatures are checked; nil: they are not
 	spent  act.Spent            // which acts have counted
 
-	head   *head // what it judges by, and never changes
+	head   *ledgerHead // what it judges by, and never changes
 	roster *roster
-	book   *book
+	book   *jobTable
 }
 
 // Warrants is who may ask for what.
@@ -111,7 +111,7 @@ func (w *Warrants) MayChange(by taskstate.PeerID, id taskstate.JobID) bool {
 // after another from an admin that the asker knows: one of roots. The word of a coordinator, or of
 // whoever sent this copy of the ledger, is not needed for it, and not enough.
 func (w *Warrants) Chained(peer taskstate.PeerID, roots []taskstate.PeerID) []admission.Role {
-	l := lineage{members: w.roster.members, roots: roots, holds: func(g Grant, peer taskstate.PeerID) bool {
+	l := lineage{members: w.roster.members, roots: roots, holds: func(g RoleGrant, peer taskstate.PeerID) bool {
 		return g.holds(w.head.cluster, peer, w.verify)
 	}}
 	return l.roles(peer)

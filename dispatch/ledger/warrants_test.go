@@ -57,7 +57,7 @@ func signedLog(t *testing.T) *log {
 }
 
 func pause(peer string) ledger.Command {
-	return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: ledger.AvailPause}}
+	return ledger.Command{Avail: &ledger.SetAvailability{Peer: peer, Availability: ledger.AvailPause}}
 }
 
 func TestWhatSomebodyAsksForCountsIfTheySignedItAndMay(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnActCountsOnce(t *testing.T) {
 	ask := signed(t, "p3", 1000, 7, pause("p2"))
 	early := signed(t, "p4", 1000, 8, ledger.Command{Cancel: &ledger.Cancel{Job: "j"}})
 	l.refuses(ledger.CodeUnknown, early)
-	l.must(ask, signed(t, "p3", 1001, 9, ledger.Command{Avail: &ledger.Avail{Peer: "p2", Availability: ledger.AvailActive}}), submit("j", 1), early)
+	l.must(ask, signed(t, "p3", 1001, 9, ledger.Command{Avail: &ledger.SetAvailability{Peer: "p2", Availability: ledger.AvailActive}}), submit("j", 1), early)
 	again := signed(t, "p3", 1005, 7, pause("p2"))
 	back, err := ledger.DecodeState(encode(t, l.State))
 	if err != nil {
@@ -180,7 +180,7 @@ func asking(t *rapid.T) ledger.Command {
 		{Invite: &ledger.Invite{ID: word("id"), Secret: []byte(word("secret")), Roles: roles, Lasts: number}},
 		{Revoke: &ledger.Revoke{ID: word("id")}},
 		{Remove: &ledger.Remove{Peer: word("peer"), Reason: word("reason")}},
-		{Avail: &ledger.Avail{Peer: word("peer"), Availability: ledger.AvailDrain, Grace: number, Reason: word("reason")}},
+		{Avail: &ledger.SetAvailability{Peer: word("peer"), Availability: ledger.AvailDrain, Grace: number, Reason: word("reason")}},
 		{Label: &ledger.Label{Peer: word("peer"), Set: set, Unset: []string{word("unset")}}},
 		{Set: &ledger.Set{Beat: number, KeepJobs: int(number)}},
 		{Admit: &ledger.Admit{Entry: entry}},
@@ -306,7 +306,7 @@ func TestACopyFromALiarGivesNoRoles(t *testing.T) {
 		},
 		"a grant of itself": func(m *ledger.Member) {
 			c := signed(t, "p2", 1000, 2, roles("p2", admission.AllRoles()...))
-			m.Entry.Roles, m.Grants = admission.AllRoles(), []ledger.Grant{{Word: *c.Act, Roles: admission.AllRoles()}}
+			m.Entry.Roles, m.Grants = admission.AllRoles(), []ledger.RoleGrant{{Word: *c.Act, Roles: admission.AllRoles()}}
 		},
 	} {
 		if got := lie(change).Warrants().Chained("p2", []string{"p1"}); len(got) > 0 {

@@ -250,5 +250,5 @@ func EnvelopeSum(envelope []byte) []byte {
 	return s[:16]
 }
 
-// millis is a duration as frames carry it.
+// Millis is a duration as frames carry it.
 func Millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -54,7 +54,7 @@ func (c *Core) report() {
 }
 
 // acceptedStatus is what is known of a task that has no journaled status.
-func acceptedStatus(h *heldTask) taskstate.Status {
+func acceptedStatus(h *ownTask) taskstate.Status {
 	return taskstate.Status{
 		Task: h.id, Seq: 1, State: taskstate.Accepted, Index: h.status.Index, At: h.frame.record.At, Exit: taskstate.NoExit,
 	}
@@ -194,7 +194,7 @@ func (c *Core) granted(a *session.Assignments) error {
 			return fmt.Errorf("%w: it would make this peer hold more than %d tasks", errGrant, journal.MaxTasks)
 		}
 	}
-	f := &heldFrame{record: journal.Frame{Base: c.held.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
+	f := &ownFrame{record: journal.Frame{Base: c.held.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
 	var dropped []taskstate.TaskID
 	for _, g := range a.Grants {
 		dropped = append(dropped, c.hold(f, g)...)
@@ -205,7 +205,7 @@ func (c *Core) granted(a *session.Assignments) error {
 }
 
 // hold takes on what is new of one grant, and returns what is forbidden here.
-func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) {
+func (c *Core) hold(f *ownFrame, g session.Grant) (dropped []taskstate.TaskID) {
 	j := c.bodies.of[g.Body()]
 	fresh := session.Grant{Job: g.Job, Index: g.Index, Version: g.Version, Forged: g.Forged || !g.Proven(j.job)}
 	n := -1
@@ -236,7 +236,7 @@ func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) 
 }
 
 // takeOn queues a frame's tasks and sends the frame on its way into the journal.
-func (c *Core) takeOn(f *heldFrame) {
+func (c *Core) takeOn(f *ownFrame) {
 	if f.left == 0 {
 		return
 	}
@@ -269,7 +269,7 @@ func checkGrant(g session.Grant) (n int, err error) {
 // tasks from the journal that it lists may take their turn, since the ledger still gives them to
 // this peer.
 func (c *Core) endComplete() {
-	var confirmed []*heldTask
+	var confirmed []*ownTask
 	for _, h := range c.held.living() {
 		switch {
 		case h.pass != c.stream.pass:

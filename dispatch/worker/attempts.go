@@ -8,7 +8,7 @@ import (
 )
 
 // accept is called when a task's assignment is on disk.
-func (c *Core) accept(h *heldTask) {
+func (c *Core) accept(h *ownTask) {
 	switch {
 	case h.phase != phaseGranted:
 	case h.job.instant() && !c.stopping:
@@ -19,7 +19,7 @@ func (c *Core) accept(h *heldTask) {
 }
 
 // accepted puts a task among those whose turn has not come, and has its inputs brought here.
-func (c *Core) accepted(h *heldTask) {
+func (c *Core) accepted(h *ownTask) {
 	c.queue.accepted(h, c.now.Add(c.outbox.gather*(gatherTurn/gatherEnds)))
 	if h.job.staging == notAsked && !h.job.ready() {
 		h.job.staging = asked
@@ -45,7 +45,7 @@ func (c *Core) serveQueue() {
 	}
 }
 
-func (c *Core) start(h *heldTask) {
+func (c *Core) start(h *ownTask) {
 	h.waited = max(0, c.now.Sub(h.since).Milliseconds())
 	c.held.begin(h)
 	c.do(Start{h.launch(c.self)})
@@ -80,7 +80,7 @@ func (c *Core) ran(reports []taskstate.RunReport) {
 const maxReason = 64
 
 // advance gives a task its next status.
-func (c *Core) advance(h *heldTask, s taskstate.Status) {
+func (c *Core) advance(h *ownTask, s taskstate.Status) {
 	s.Seq, s.Waited = h.status.Seq+1, h.waited
 	s.Message = taskstate.ClipText(s.Message, taskstate.MaxMessage)
 	s.Reason = taskstate.Reason(taskstate.ClipText(string(s.Reason), maxReason))
@@ -90,13 +90,13 @@ func (c *Core) advance(h *heldTask, s taskstate.Status) {
 }
 
 // over ends a task.
-func (c *Core) over(h *heldTask, s taskstate.Status) {
+func (c *Core) over(h *ownTask, s taskstate.Status) {
 	c.held.leave(h, phaseOver)
 	c.advance(h, s)
 }
 
 // finish ends a task that was not started.
-func (c *Core) finish(h *heldTask, state taskstate.State, why taskstate.Reason, message string) {
+func (c *Core) finish(h *ownTask, state taskstate.State, why taskstate.Reason, message string) {
 	h.unbegun = !h.phase.begun()
 	s := h.status
 	s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = state, c.now.UnixMilli(), taskstate.NoExit, 0, why, message
@@ -104,7 +104,7 @@ func (c *Core) finish(h *heldTask, state taskstate.State, why taskstate.Reason, 
 }
 
 // stop ends a task by order: a started one through the runner, others at once.
-func (c *Core) stop(h *heldTask, why taskstate.Reason) {
+func (c *Core) stop(h *ownTask, why taskstate.Reason) {
 	switch {
 	case h.phase == phaseOver || h.halted:
 	case h.phase.begun():
@@ -116,7 +116,7 @@ func (c *Core) stop(h *heldTask, why taskstate.Reason) {
 }
 
 // recall gives a task back if it has not started.
-func (c *Core) recall(h *heldTask) {
+func (c *Core) recall(h *ownTask) {
 	if !h.phase.begun() && h.phase != phaseOver {
 		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, "")
 	}
@@ -142,7 +142,7 @@ func (c *Core) acked(n uint64) {
 // batches above it. It is 0 when it is not worth looking yet.
 func (c *Core) Retirable() uint64 { return c.outbox.retirable(c.state.Acked, c.held.of) }
 
-func (c *Core) ackedTask(h *heldTask) {
+func (c *Core) ackedTask(h *ownTask) {
 	switch {
 	case c.held.of[h.id] != h: // forgotten with a batch before this
 	case h.end > 0 && h.end <= c.state.Acked:
@@ -156,7 +156,7 @@ func (c *Core) ackedTask(h *heldTask) {
 }
 
 // forget ends our memory of a task.
-func (c *Core) forget(h *heldTask) {
+func (c *Core) forget(h *ownTask) {
 	delete(c.held.of, h.id)
 	if h.onDisk {
 		c.tidy.note(h.id, nil)

@@ -10,18 +10,18 @@ import (
 // bodies owns the job bodies that are known here: those that frames need, and idle ones that a
 // grant of this session may need again. Only the core calls it.
 type bodies struct {
-	of        map[session.BodyID]*heldJob
+	of        map[session.BodyID]*ownJob
 	idle      int // without a frame
 	idleBytes int
 }
 
 // keep remembers a body. Jobs are immutable: what is known stays, but for a body whose order was
 // signed later. It takes the place of the one before for whatever has not been started.
-func (b *bodies) keep(j *taskstate.Job) *heldJob {
+func (b *bodies) keep(j *taskstate.Job) *ownJob {
 	id := session.BodyOf(j)
 	h := b.of[id]
 	if h == nil {
-		h = &heldJob{job: j}
+		h = &ownJob{job: j}
 		b.of[id] = h
 		b.idle++
 		b.idleBytes += h.size()
@@ -52,7 +52,7 @@ func (b *bodies) lacks(a *session.Assignments) bool {
 }
 
 // need ties a body to a frame.
-func (b *bodies) need(f *heldFrame, j *heldJob) {
+func (b *bodies) need(f *ownFrame, j *ownJob) {
 	if slices.Contains(f.jobs, j) {
 		return
 	}
@@ -64,7 +64,7 @@ func (b *bodies) need(f *heldFrame, j *heldJob) {
 }
 
 // release is called when a frame needs its bodies no more.
-func (b *bodies) release(f *heldFrame) {
+func (b *bodies) release(f *ownFrame) {
 	for _, j := range f.jobs {
 		if j.frames--; j.frames == 0 {
 			b.idle++

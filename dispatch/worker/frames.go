@@ -11,14 +11,14 @@ import (
 // frames owns the accepted sets of assignments, from when they are granted on. Only the core calls
 // it.
 type frames struct {
-	of     map[uint64]*heldFrame
-	newest uint64       // number
-	fresh  []*heldFrame // granted, not yet in a transaction
-	saving []*heldFrame // in the transaction under way
+	of     map[uint64]*ownFrame
+	newest uint64      // number
+	fresh  []*ownFrame // granted, not yet in a transaction
+	saving []*ownFrame // in the transaction under way
 }
 
 // add numbers a frame and sends it on its way into the journal.
-func (fs *frames) add(f *heldFrame) {
+func (fs *frames) add(f *ownFrame) {
 	fs.newest++
 	f.record.Number = fs.newest
 	fs.of[fs.newest] = f
@@ -40,7 +40,7 @@ func (fs *frames) write(t *journal.Txn) {
 }
 
 // saved hands out the tasks of the frames that are on disk now.
-func (fs *frames) saved() (tasks []*heldTask) {
+func (fs *frames) saved() (tasks []*ownTask) {
 	for _, f := range fs.saving {
 		tasks = append(tasks, f.tasks...)
 		f.tasks = nil
@@ -52,7 +52,7 @@ func (fs *frames) saved() (tasks []*heldTask) {
 // tidyList owns what may leave the journal because it was acknowledged. It goes with whatever is
 // written next: losing it costs a repetition, nothing else. Only the core calls it.
 type tidyList struct {
-	frames map[uint64]*heldFrame // with positions to note as done, or wholly done
+	frames map[uint64]*ownFrame // with positions to note as done, or wholly done
 	signed []uint64
 	live   map[taskstate.TaskID]*taskstate.Status // to note, nil: to remove
 	tombs  []uint64
@@ -70,14 +70,14 @@ func (l *tidyList) note(id taskstate.TaskID, s *taskstate.Status) {
 }
 
 // done has the journal note that a task of a frame is acknowledged.
-func (l *tidyList) done(h *heldTask) {
+func (l *tidyList) done(h *ownTask) {
 	f := h.frame
 	if f.left--; f.left == 0 {
 		l.bodies += len(f.jobs)
 	}
 	f.done = append(f.done, h.pos)
 	if l.frames == nil {
-		l.frames = map[uint64]*heldFrame{}
+		l.frames = map[uint64]*ownFrame{}
 	}
 	l.frames[f.record.Number] = f
 }

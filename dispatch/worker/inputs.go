@@ -41,16 +41,16 @@ const (
 )
 
 // ready tells whether tasks of the job have what they need.
-func (j *heldJob) ready() bool { return j.staging == staged || !j.job.Prepares() }
+func (j *ownJob) ready() bool { return j.staging == staged || !j.job.Prepares() }
 
 // prepared tells whether a task may start as far as its inputs go.
-func (h *heldTask) prepared() bool {
+func (h *ownTask) prepared() bool {
 	return h.job.ready() && (h.status.State < taskstate.Preparing || h.durable.State == taskstate.Ready)
 }
 
 // tellInputs tells that a task that was accepted waits for its inputs, and how far they are; or, if
 // that was told, that it does not any more.
-func (c *Core) tellInputs(h *heldTask) {
+func (c *Core) tellInputs(h *ownTask) {
 	s := h.status
 	switch ready := h.job.ready(); {
 	case h.phase != phaseQueued || s.State > taskstate.Preparing || ready && s.State < taskstate.Preparing:

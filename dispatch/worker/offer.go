@@ -120,7 +120,7 @@ func (c *Core) offered() session.Offer {
 
 // turnAway gives back a task that was not started and must not be, so that another peer gets its
 // slot at once, and tells whether that is so.
-func (c *Core) turnAway(h *heldTask) bool {
+func (c *Core) turnAway(h *ownTask) bool {
 	switch {
 	case c.stopping:
 		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")

@@ -27,17 +27,17 @@ const (
 // newest statuses, and keeps each batch until it is acknowledged. Only the core calls it.
 type outbox struct {
 	gather     time.Duration // how long ends may gather while other tasks live; 0: not at all
-	dirty      []*heldTask   // newest status not in a batch yet
+	dirty      []*ownTask    // newest status not in a batch yet
 	dirtySince time.Time     // dirty was empty before
 	lastBatch  time.Time     // when it was made
-	saving     []*heldBatch  // in the transaction under way
-	unacked    []*heldBatch  // on disk
+	saving     []*ownBatch   // in the transaction under way
+	unacked    []*ownBatch   // on disk
 	publishing bool
 	retired    uint64 // batches up to here nobody needs
 }
 
 // touch marks a task's newest status as not published.
-func (o *outbox) touch(h *heldTask, now time.Time) {
+func (o *outbox) touch(h *ownTask, now time.Time) {
 	if !h.dirty {
 		h.dirty = true
 		if len(o.dirty) == 0 {
@@ -84,7 +84,7 @@ func (o *outbox) endsWaiting() (n int) {
 func (o *outbox) batch(t *journal.Txn, last uint64, now time.Time) uint64 {
 	for len(o.dirty) > 0 && len(t.Batches) < maxBatches {
 		last++
-		b := &heldBatch{number: last, sealed: &journal.SealedBatch{Number: last}}
+		b := &ownBatch{number: last, sealed: &journal.SealedBatch{Number: last}}
 		size, n := 0, 0
 		for _, h := range o.dirty {
 			s := h.status
@@ -133,7 +133,7 @@ func (o *outbox) saved() (envelopes [][]byte, ended []taskstate.TaskID) {
 }
 
 // acked hands out the batches up to a number, which nobody needs to be told any more.
-func (o *outbox) acked(number uint64) (batches []*heldBatch) {
+func (o *outbox) acked(number uint64) (batches []*ownBatch) {
 	n := 0
 	for n < len(o.unacked) && o.unacked[n].number <= number {
 		n++
@@ -152,7 +152,7 @@ const retireEvery = 64
 
 // retirable is the number up to which batches say nothing that matters to the tasks still held; 0
 // when it is not worth looking yet.
-func (o *outbox) retirable(acked uint64, held map[taskstate.TaskID]*heldTask) uint64 {
+func (o *outbox) retirable(acked uint64, held map[taskstate.TaskID]*ownTask) uint64 {
 	floor := acked
 	if floor == o.retired || len(held) > 0 && floor < o.retired+retireEvery {
 		return 0

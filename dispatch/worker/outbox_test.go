@@ -20,7 +20,7 @@ func gathering(live int, states ...taskstate.State) *gatherer {
 	start := time.Unix(1_000_000, 0)
 	g := &gatherer{outbox: outbox{gather: gatherEnds, dirtySince: start, lastBatch: start}, now: start, live: live}
 	for _, s := range states {
-		g.dirty = append(g.dirty, &heldTask{status: taskstate.Status{State: s}})
+		g.dirty = append(g.dirty, &ownTask{status: taskstate.Status{State: s}})
 	}
 	return g
 }

@@ -18,13 +18,13 @@ const maxPassed = 64
 // make it wait longer. So everyone gets to the front, and starts there.
 type turns struct {
 	free   taskstate.Resources
-	first  *heldTask // that does not fit
-	waited int       // how many do not fit
+	first  *ownTask // that does not fit
+	waited int      // how many do not fit
 }
 
 // comes tells whether it is a task's turn, and keeps what it needs for it if so, or if it is the
 // first that has to wait.
-func (t *turns) comes(h *heldTask) bool {
+func (t *turns) comes(h *ownTask) bool {
 	need := h.job.job.Resources
 	fits := (t.first == nil || h.job != t.first.job) && need.Fits(t.free)
 	if fits || t.first == nil {
@@ -42,33 +42,33 @@ func (t *turns) comes(h *heldTask) bool {
 // queue owns the order in which tasks that promise resources take their turn, and which of those
 // that wait nobody was told of yet. Only the core calls it.
 type queue struct {
-	tasks  []*heldTask
+	tasks  []*ownTask
 	unsaid []unsaidTask // accepted, in order: shown as Accepted if they do not start soon
 }
 
 // unsaidTask is a task that was accepted and whose turn has not come, and when that is to be said.
 type unsaidTask struct {
-	*heldTask
+	*ownTask
 	due time.Time
 }
 
 // add puts tasks where their order of acceptance says.
-func (q *queue) add(hs ...*heldTask) {
+func (q *queue) add(hs ...*ownTask) {
 	sorted := len(q.tasks) == 0 || len(hs) == 0 || q.tasks[len(q.tasks)-1].order < hs[0].order
 	if q.tasks = append(q.tasks, hs...); !sorted {
-		slices.SortStableFunc(q.tasks, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+		slices.SortStableFunc(q.tasks, func(a, b *ownTask) int { return cmp.Compare(a.order, b.order) })
 	}
 }
 
 // accepted is called when a task's assignment is on disk and its turn has not come; that it waits
 // is said when due.
-func (q *queue) accepted(h *heldTask, due time.Time) {
+func (q *queue) accepted(h *ownTask, due time.Time) {
 	h.phase = phaseQueued
 	q.unsaid = append(q.unsaid, unsaidTask{h, due})
 }
 
 // next hands out those whose turn it is, of what is marked on disk as begun.
-func (q *queue) next(free taskstate.Resources, begun uint64) (starting []*heldTask) {
+func (q *queue) next(free taskstate.Resources, begun uint64) (starting []*ownTask) {
 	t, kept, i := turns{free: free}, 0, 0
 	for ; i < len(q.tasks) && t.waited < maxPassed; i++ {
 		h := q.tasks[i]
@@ -90,8 +90,8 @@ func (q *queue) next(free taskstate.Resources, begun uint64) (starting []*heldTa
 
 // of lists the tasks of a job that wait for their turn, or will. Those that leave meanwhile are no
 // matter.
-func (q *queue) of(j *heldJob) iter.Seq[*heldTask] {
-	return func(yield func(*heldTask) bool) {
+func (q *queue) of(j *ownJob) iter.Seq[*ownTask] {
+	return func(yield func(*ownTask) bool) {
 		for _, h := range q.tasks {
 			if h.job == j && (h.phase == phaseQueued || h.phase == phaseGranted) && !yield(h) {
 				return
@@ -153,14 +153,14 @@ func (q *queue) mark(free taskstate.Resources, begun uint64, ahead int) (mark ui
 
 // overdue hands out those of which it is to be said by now that they wait for their turn, or all of
 // which it has not been said.
-func (q *queue) overdue(now time.Time, all bool) (waiting []*heldTask) {
+func (q *queue) overdue(now time.Time, all bool) (waiting []*ownTask) {
 	for len(q.unsaid) > 0 {
 		u := q.unsaid[0]
 		if u.phase == phaseQueued {
 			if now.Before(u.due) && !all {
 				return waiting
 			}
-			waiting = append(waiting, u.heldTask)
+			waiting = append(waiting, u.ownTask)
 		}
 		q.unsaid[0] = unsaidTask{}
 		q.unsaid = q.unsaid[1:]

@@ -46,15 +46,15 @@ func TestWhatMustNotRunTwiceIsPassedOnlyByWhatIsMarked(t *testing.T) {
 func TestWhatPassesLeavesTheQueueInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &Core{offer: testOffer(), begun: 1000}
-		bodies := map[taskstate.JobID]*heldJob{}
+		bodies := map[taskstate.JobID]*ownJob{}
 		for n := range rapid.IntRange(1, 200).Draw(rt, "tasks") {
 			id := rapid.SampledFrom([]taskstate.JobID{jobWork, jobWide, jobPair}).Draw(rt, "job")
 			if bodies[id] == nil {
 				j := testJob(id)
-				bodies[id] = &heldJob{job: &j}
+				bodies[id] = &ownJob{job: &j}
 			}
 			at := rapid.SampledFrom([]phase{phaseQueued, phaseQueued, phaseQueued, phaseOver}).Draw(rt, "phase")
-			c.queue.add(&heldTask{job: bodies[id], frame: &heldFrame{}, phase: at, order: uint64(n + 1)})
+			c.queue.add(&ownTask{job: bodies[id], frame: &ownFrame{}, phase: at, order: uint64(n + 1)})
 		}
 		for began := true; began; {
 			before, first := c.held.runs, waiting(c)
@@ -86,7 +86,7 @@ func TestWhatPassesLeavesTheQueueInOrder(t *testing.T) {
 }
 
 // waiting is the first task that waits.
-func waiting(c *Core) *heldTask {
+func waiting(c *Core) *ownTask {
 	for _, h := range c.queue.tasks {
 		if h.phase == phaseQueued {
 			return h

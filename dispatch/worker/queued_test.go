@@ -12,7 +12,7 @@ import (
 func queueing(ago ...time.Duration) (q *queue, now time.Time) {
 	q, now = &queue{}, time.Unix(1_000_000, 0)
 	for _, d := range ago {
-		q.accepted(&heldTask{status: taskstate.Status{State: taskstate.Accepted}}, now.Add(gatherTurn-d))
+		q.accepted(&ownTask{status: taskstate.Status{State: taskstate.Accepted}}, now.Add(gatherTurn-d))
 	}
 	return q, now
 }

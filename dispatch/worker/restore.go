@@ -96,7 +96,7 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 
 // restoreFrame holds the tasks of a frame again, without those that are over and acknowledged.
 func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
-	f := &heldFrame{record: r}
+	f := &ownFrame{record: r}
 	if done != nil {
 		f.acks = done.Acks
 	}
@@ -141,7 +141,7 @@ func (c *Core) restoreStatuses(img *journal.Image) {
 		if b.Number <= c.state.Acked {
 			continue
 		}
-		hb := &heldBatch{number: b.Number, envelope: b.Envelope}
+		hb := &ownBatch{number: b.Number, envelope: b.Envelope}
 		for _, s := range b.Statuses {
 			if h := c.held.of[s.Task]; h != nil {
 				c.held.restore(h, s, b.Number)
@@ -153,7 +153,7 @@ func (c *Core) restoreStatuses(img *journal.Image) {
 }
 
 // restore gives a task the status that was said last, in batch number n.
-func (ts *tasks) restore(h *heldTask, s taskstate.Status, n uint64) {
+func (ts *tasks) restore(h *ownTask, s taskstate.Status, n uint64) {
 	h.status, h.waited = s, s.Waited
 	h.said(s, n)
 	if s.State.Final() {

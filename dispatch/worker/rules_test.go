@@ -595,7 +595,7 @@ func TestBodiesWithoutTasksAreBounded(t *testing.T) {
 }
 
 func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatusInIt(t *testing.T) {
-	c := &Core{held: tasks{of: map[taskstate.TaskID]*heldTask{}}}
+	c := &Core{held: tasks{of: map[taskstate.TaskID]*ownTask{}}}
 	c.state.Acked = 5
 	if n := c.Retirable(); n != 5 {
 		t.Fatalf("nothing goes on: retirable %d, want 5", n)
@@ -604,7 +604,7 @@ func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatu
 		t.Fatalf("nothing new: retirable %d, want 0", n)
 	}
 	running := taskstate.Task("aaaaaaaaaa", 1, 1)
-	c.held.of[running] = &heldTask{id: running, lastSaid: 9}
+	c.held.of[running] = &ownTask{id: running, lastSaid: 9}
 	c.state.Acked = 6
 	if n := c.Retirable(); n != 0 {
 		t.Fatalf("a few more while a task goes on: retirable %d, want 0", n)

@@ -13,7 +13,7 @@ import (
 func NewCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, img *journal.Image, now time.Time) (c *Core, begun []taskstate.Launch) {
 	c = &Core{
 		self: self, inc: inc, offer: offer, now: now, fenced: true, signing: signing{born: now},
-		held: tasks{of: map[taskstate.TaskID]*heldTask{}}, bodies: bodies{of: map[session.BodyID]*heldJob{}}, frames: frames{of: map[uint64]*heldFrame{}},
+		held: tasks{of: map[taskstate.TaskID]*ownTask{}}, bodies: bodies{of: map[session.BodyID]*ownJob{}}, frames: frames{of: map[uint64]*ownFrame{}},
 	}
 	if img != nil {
 		begun = c.restore(img)

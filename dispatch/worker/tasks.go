@@ -13,7 +13,7 @@ import (
 // tasks owns the tasks held here, from when they are granted until their end is acknowledged, and
 // counts what those that run use. Only the core calls it.
 type tasks struct {
-	of    map[taskstate.TaskID]*heldTask
+	of    map[taskstate.TaskID]*ownTask
 	order uint64 // of the newest
 	used  taskstate.Resources
 	runs  int // started tasks whose process goes on
@@ -21,9 +21,9 @@ type tasks struct {
 }
 
 // add makes a task known, as granted.
-func (ts *tasks) add(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string, since time.Time) *heldTask {
+func (ts *tasks) add(id taskstate.TaskID, j *ownJob, f *ownFrame, index uint64, item string, since time.Time) *ownTask {
 	ts.order++
-	h := &heldTask{id: id, job: j, frame: f, pos: uint32(ts.order - f.record.Base), order: ts.order, item: item, since: since}
+	h := &ownTask{id: id, job: j, frame: f, pos: uint32(ts.order - f.record.Base), order: ts.order, item: item, since: since}
 	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: f.record.At, Exit: taskstate.NoExit}
 	f.left++
 	ts.of[id] = h
@@ -32,7 +32,7 @@ func (ts *tasks) add(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64
 }
 
 // begin counts a task as started.
-func (ts *tasks) begin(h *heldTask) {
+func (ts *tasks) begin(h *ownTask) {
 	h.phase = phaseStarted
 	ts.used = ts.used.Add(h.job.job.Resources)
 	ts.runs++
@@ -42,7 +42,7 @@ func (ts *tasks) begin(h *heldTask) {
 func (ts *tasks) free(of session.Offer) taskstate.Resources { return of.Resources.Sub(ts.used) }
 
 // leave takes a task out of those that run, if it is one, for another phase.
-func (ts *tasks) leave(h *heldTask, to phase) {
+func (ts *tasks) leave(h *ownTask, to phase) {
 	if h.phase == phaseStarted {
 		ts.used = ts.used.Sub(h.job.job.Resources)
 		ts.runs--
@@ -54,13 +54,13 @@ func (ts *tasks) leave(h *heldTask, to phase) {
 }
 
 // all lists the tasks in order of acceptance.
-func (ts *tasks) all() []*heldTask {
+func (ts *tasks) all() []*ownTask {
 	hs := slices.Collect(maps.Values(ts.of))
-	slices.SortFunc(hs, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(hs, func(a, b *ownTask) int { return cmp.Compare(a.order, b.order) })
 	return hs
 }
 
 // living lists those that have not ended, in order of acceptance.
-func (ts *tasks) living() []*heldTask {
-	return slices.DeleteFunc(ts.all(), func(h *heldTask) bool { return h.phase == phaseOver })
+func (ts *tasks) living() []*ownTask {
+	return slices.DeleteFunc(ts.all(), func(h *ownTask) bool { return h.phase == phaseOver })
 }

@@ -105,7 +105,7 @@ func (s *Store) add(e Envelope) (fresh, gap bool) {
 	st.bytes += e.size()
 	s.count(e.Author, e.size())
 	if st.held[0].Number <= st.floor { // it was the newest
-		s.cut(st, 1)
+		s.dropLowest(st, 1)
 	}
 	st.advance()
 	gap = st.contiguous < e.Number
@@ -162,12 +162,12 @@ func (s *Store) evict(author string) {
 		}
 	}
 	if largest != nil && len(largest.held) > 0 {
-		s.cut(largest, 1)
+		s.dropLowest(largest, 1)
 	}
 }
 
 // cut forgets the n lowest envelopes.
-func (s *Store) cut(st *stream, n int) {
+func (s *Store) dropLowest(st *stream, n int) {
 	for _, e := range st.held[:n] {
 		st.bytes -= e.size()
 		s.count(e.Author, -e.size())
@@ -197,7 +197,7 @@ func (s *Store) retire(st *stream, upTo uint64) {
 	if have {
 		n++
 	}
-	s.cut(st, min(n, max(len(st.held)-1, 0)))
+	s.dropLowest(st, min(n, max(len(st.held)-1, 0)))
 	st.advance()
 }
 

@@ -73,7 +73,7 @@ const (
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike
 	TroubleStartsNothing = "starts-nothing"  // it has room for what it was given and does not start it
 	TroubleAuditStops    = "audit-stopped"   // its log of what it did in others' names is not written: its disk takes nothing
-	TroubleExposed       = "exposed"         // its tasks reach its key: whoever may submit there owns it
+	TroubleExposed       = "exposed"         // its tasks can read its private key
 	TroubleUnsigned      = "unsigned"        // it takes jobs that nobody signed: whoever coordinates may have anything run there
 	TroubleLogLost       = "log-lost"        // its log of decisions, as a voter, is gone, damaged or older than what it acknowledged
 )

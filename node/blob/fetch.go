@@ -32,7 +32,7 @@ const (
 	waitFactor    = 10
 )
 
-// ErrWrong is what a Keeper says of bytes that do not belong to the blob.
+// ErrWrong is what a Sink says of bytes that do not belong to the blob.
 var ErrWrong = errors.New("these bytes do not belong to the blob")
 
 // ErrNobody is what every Missing is.
@@ -43,8 +43,8 @@ type Dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
-// Keeper is where what is fetched goes. It may be called from several goroutines at once.
-type Keeper interface {
+// Sink is where what is fetched goes. It may be called from several goroutines at once.
+type Sink interface {
 	// Whole tells whether a blob is here, and synced.
 	Whole(root piece.Root) (size int64, whole bool)
 	// Put takes a blob of one piece; ErrWrong if it is another. It is whole after the next Flush.
@@ -144,7 +144,7 @@ func (*Missing) Is(err error) bool { return err == ErrNobody }
 type Fetcher struct {
 	Net  Dialer
 	Self string // not asked
-	Keep Keeper
+	Keep Sink
 	// Patience is how long nothing may come, once something came; 0: a minute. Busy peers have ten
 	// times as long.
 	Patience time.Duration
@@ -152,7 +152,7 @@ type Fetcher struct {
 }
 
 // Fetch returns when all blobs are here, or with the first error that cannot be helped: Missing, or
-// the Keeper's. What came stays with the Keeper.
+// the Sink's. What came stays with the Sink.
 func (fr *Fetcher) Fetch(ctx context.Context, req Request) (Report, error) {
 	f := &fetch{
 		Fetcher: *fr, req: req, swarm: swarm.New(rand.Uint64()), open: map[piece.Root]*wanted{},

@@ -11,7 +11,7 @@ import (
 	"github.com/coveyproject/covey/node/blob/piece"
 )
 
-// memory is a store of tests: a Shelf and a Keeper.
+// memory is a store of tests: a Shelf and a Sink.
 type memory struct {
 	mu    sync.Mutex
 	blobs map[piece.Root]*kept

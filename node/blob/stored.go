@@ -32,7 +32,7 @@ type storedCopy struct{ *store.Reader }
 
 func (c storedCopy) Proof() (piece.Proof, error) { return c.Blob().Proof(), nil }
 
-// Kept is a store as a Keeper. What came stays leased until Close, so that there is time to read or
+// Kept is a store as a Sink. What came stays leased until Close, so that there is time to read or
 // to pin it.
 type Kept struct {
 	s   *store.Store
@@ -71,7 +71,7 @@ const (
 	batchBytes = 256 << 20
 )
 
-// Whole implements Keeper.
+// Whole implements Sink.
 func (k *Kept) Whole(root piece.Root) (int64, bool) {
 	h := k.s.Have(root)
 	return h.Size, h.Whole && k.lease(root) == nil
@@ -88,7 +88,7 @@ func (k *Kept) lease(root piece.Root) error {
 	return err
 }
 
-// Put implements Keeper.
+// Put implements Sink.
 func (k *Kept) Put(root piece.Root, data []byte) error {
 	k.room.RLock()
 	err := k.batch.Put(root, data)
@@ -107,7 +107,7 @@ func (k *Kept) Put(root piece.Root, data []byte) error {
 	return nil
 }
 
-// Flush implements Keeper.
+// Flush implements Sink.
 func (k *Kept) Flush() error {
 	k.flushing.Lock()
 	defer k.flushing.Unlock()
@@ -128,7 +128,7 @@ func (k *Kept) Flush() error {
 	return b.Done()
 }
 
-// Begin implements Keeper.
+// Begin implements Sink.
 func (k *Kept) Begin(ctx context.Context, b piece.Blob) (Incoming, error) {
 	f, err := k.s.Begin(ctx, b, k.own)
 	if err != nil {

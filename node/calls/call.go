@@ -26,25 +26,25 @@ const (
 // Call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that
 // any call may be repeated.
 type Call struct {
-	From    taskstate.PeerID `cbor:"1,keyasint"` // the peer whose person asks, and who signs
-	Hops    int              `cbor:"-"`          // see Signed
-	Submit  *taskstate.Job   `cbor:"3,keyasint,omitempty"`
-	Cancel  *ledger.Cancel   `cbor:"4,keyasint,omitempty"`
-	Invite  *ledger.Invite   `cbor:"5,keyasint,omitempty"`
-	Revoke  *ledger.Revoke   `cbor:"6,keyasint,omitempty"`
-	Remove  *ledger.Remove   `cbor:"7,keyasint,omitempty"`
-	Leave   *ledger.Depart   `cbor:"8,keyasint,omitempty"`
-	Join    *JoinCall        `cbor:"9,keyasint,omitempty"`
-	Cluster *ClusterCall     `cbor:"10,keyasint,omitempty"`
-	Again   bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
-	Thaw    *ThawCall        `cbor:"12,keyasint,omitempty"`
-	At      int64            `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
-	Nonce   []byte           `cbor:"14,keyasint,omitempty"` // so that it counts once
-	Act     *act.Act         `cbor:"13,keyasint,omitempty"` // From's word for the ledger, where what it asks for goes there
-	Avail   *ledger.Avail    `cbor:"30,keyasint,omitempty"`
-	Label   *ledger.Label    `cbor:"31,keyasint,omitempty"`
-	Set     *ledger.Set      `cbor:"32,keyasint,omitempty"`
-	Roles   *RolesCall       `cbor:"33,keyasint,omitempty"`
+	From    taskstate.PeerID        `cbor:"1,keyasint"` // the peer whose person asks, and who signs
+	Hops    int                     `cbor:"-"`          // see Signed
+	Submit  *taskstate.Job          `cbor:"3,keyasint,omitempty"`
+	Cancel  *ledger.Cancel          `cbor:"4,keyasint,omitempty"`
+	Invite  *ledger.Invite          `cbor:"5,keyasint,omitempty"`
+	Revoke  *ledger.Revoke          `cbor:"6,keyasint,omitempty"`
+	Remove  *ledger.Remove          `cbor:"7,keyasint,omitempty"`
+	Leave   *ledger.Depart          `cbor:"8,keyasint,omitempty"`
+	Join    *JoinCall               `cbor:"9,keyasint,omitempty"`
+	Cluster *ClusterCall            `cbor:"10,keyasint,omitempty"`
+	Again   bool                    `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
+	Thaw    *ThawCall               `cbor:"12,keyasint,omitempty"`
+	At      int64                   `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
+	Nonce   []byte                  `cbor:"14,keyasint,omitempty"` // so that it counts once
+	Act     *act.Act                `cbor:"13,keyasint,omitempty"` // From's word for the ledger, where what it asks for goes there
+	Avail   *ledger.SetAvailability `cbor:"30,keyasint,omitempty"`
+	Label   *ledger.Label           `cbor:"31,keyasint,omitempty"`
+	Set     *ledger.Set             `cbor:"32,keyasint,omitempty"`
+	Roles   *RolesCall              `cbor:"33,keyasint,omitempty"`
 
 	Update    *ledger.Update  `cbor:"20,keyasint,omitempty"`
 	Renew     *ledger.Renew   `cbor:"21,keyasint,omitempty"`

@@ -80,7 +80,7 @@ func (c *Call) checkChange() *api.Error {
 	case c.Rollout != nil:
 		asked := []taskstate.RolloutState{taskstate.RolloutPaused, taskstate.RolloutUpdating, taskstate.RolloutRollingBack}
 		if !slices.Contains(asked, c.Rollout.State) || len(c.Rollout.Message) > MaxReason {
-			return api.Errorf(api.Usage, "a rollout is paused, continued or turned back")
+			return api.Errorf(api.Usage, "expected pause, continue or rollback")
 		}
 		return id(c.Rollout.Job)
 	case c.Rebalance != nil:

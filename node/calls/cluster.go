@@ -41,29 +41,29 @@ type PeerView struct {
 	Labels   map[string]string   `cbor:"10,keyasint,omitempty"` // as the peer says itself
 	OS       string              `cbor:"11,keyasint,omitempty"`
 	Arch     string              `cbor:"12,keyasint,omitempty"`
-	Troubles []Told              `cbor:"13,keyasint,omitempty"` // what the coordinator knows to be wrong with it
+	Troubles []Trouble           `cbor:"13,keyasint,omitempty"` // what the coordinator knows to be wrong with it
 	Running  taskstate.Resources `cbor:"14,keyasint,omitempty"` // of Promised, what has begun
 	Away     int64               `cbor:"15,keyasint,omitempty"` // milliseconds it has been unreachable, 0: it is not
 	Holds    []string            `cbor:"16,keyasint,omitempty"` // what it can keep from tasks
 	Load     *session.Load       `cbor:"17,keyasint,omitempty"` // of its machine, as far as it says
 }
 
-// Told is an api.Trouble on the wire.
-type Told struct {
+// Trouble is an api.Trouble on the wire.
+type Trouble struct {
 	_             struct{} `cbor:",toarray"`
 	Code, Message string
 }
 
-// ToldOf puts troubles on the wire.
-func ToldOf(list []api.Trouble) (out []Told) {
+// WireTroubles puts troubles on the wire.
+func WireTroubles(list []api.Trouble) (out []Trouble) {
 	for _, t := range list {
-		out = append(out, Told{Code: t.Code, Message: t.Message})
+		out = append(out, Trouble{Code: t.Code, Message: t.Message})
 	}
 	return out
 }
 
-// TroublesOf is what ToldOf was given.
-func TroublesOf(list []Told) (out []api.Trouble) {
+// TroublesOf is what WireTroubles was given.
+func TroublesOf(list []Trouble) (out []api.Trouble) {
 	for _, t := range list {
 		out = append(out, api.Trouble{Code: t.Code, Message: t.Message})
 	}

@@ -77,7 +77,7 @@ func refusedChange(cmd ledger.Command, r ledger.Result) *api.Error {
 	case code == ledger.CodeUnsigned, code == ledger.CodeForbidden:
 		return nil
 	case code == ledger.CodeConflict && r.Job != "":
-		return api.Errorf(api.Conflict, "the name of job %s is that of job %s by now, which goes on; it cannot be begun again", id, r.Job)
+		return api.Errorf(api.Conflict, "job %s now has the name of job %s, which cannot be started again therefore", r.Job, id)
 	case code == ledger.CodeConflict && cmd.Rollout != nil && r.Version == cmd.Rollout.Version:
 		return api.Errorf(api.Conflict, "job %s is not being updated; see `peer rollout %s`", id, id)
 	case code == ledger.CodeConflict:

@@ -14,8 +14,8 @@ func TestOnlyWhoMayReadIsAskedToKeep(t *testing.T) {
 	c := NewCore("self", now)
 	saved := &taskstate.Saved{Root: piece.Sum([]byte("out")), Keepers: []taskstate.PeerID{"self"}, Keep: 2}
 	task := taskstate.Task("j", 1, 1)
-	c.Holds(map[taskstate.TaskID]Held{task: ForGood}, now)
-	c.Keep([]Thing{{ID: task, Owner: "submitter", Saved: saved}}, now)
+	c.Holds(map[taskstate.TaskID]PinState{task: ForGood}, now)
+	c.Keep([]FileSet{{ID: task, Owner: "submitter", Saved: saved}}, now)
 	asked := func(peers map[taskstate.PeerID]Peer) (who taskstate.PeerID) {
 		now = now.Add(LostAfter + time.Second)
 		peers["self"] = Peer{Here: true, Since: now, Blind: true}

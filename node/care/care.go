@@ -84,7 +84,7 @@ const maxHeard = 100_000
 
 // result is what came of several things.
 type result struct {
-	dos []Do
+	dos []Action
 	is  Outcome
 }
 
@@ -128,7 +128,7 @@ func (c *Care) Run(ctx context.Context) error {
 			c.stale = true
 			c.look(ctx)
 		case r := <-c.results:
-			var next []Do
+			var next []Action
 			for _, d := range r.dos {
 				next = append(next, c.core.Done(d, r.is, c.cfg.Now())...)
 			}
@@ -254,8 +254,8 @@ func (c *Care) look(ctx context.Context) {
 }
 
 // held is how things are pinned here.
-func (c *Care) held() map[taskstate.TaskID]Held {
-	out := map[taskstate.TaskID]Held{}
+func (c *Care) held() map[taskstate.TaskID]PinState {
+	out := map[taskstate.TaskID]PinState{}
 	for _, p := range c.cfg.Store.Pins() {
 		if id, ok := taskOf(p.Name); ok {
 			out[id] = ForGood
@@ -315,10 +315,10 @@ func (c *Care) takeAll(ctx context.Context) {
 // take takes in what the ledger says of some things.
 func (c *Care) take(ctx context.Context, ids []taskstate.TaskID) {
 	for some := range slices.Chunk(ids, atOnceRead) {
-		var found []Thing
+		var found []FileSet
 		c.cfg.Replica.Read(func(s *ledger.State) {
 			for _, id := range some {
-				if t, is := FateOf(s, id, c.cfg.Self); is == IsKept {
+				if t, is := LedgerStateOf(s, id, c.cfg.Self); is == IsKept {
 					found = append(found, t)
 				}
 			}
@@ -328,8 +328,8 @@ func (c *Care) take(ctx context.Context, ids []taskstate.TaskID) {
 }
 
 // keep takes in things that concern this peer.
-func (c *Care) keep(ctx context.Context, found []Thing) {
-	found = slices.DeleteFunc(found, func(t Thing) bool {
+func (c *Care) keep(ctx context.Context, found []FileSet) {
+	found = slices.DeleteFunc(found, func(t FileSet) bool {
 		return c.core.things[t.ID] == nil && t.Owner != c.cfg.Self && !slices.Contains(t.keepers(), c.cfg.Self)
 	})
 	if len(found) > 0 {
@@ -357,10 +357,10 @@ func (c *Care) compare(ctx context.Context) {
 	waits := c.waiting()
 	c.begin(ctx, c.core.Keep(slices.Collect(maps.Values(waits)), c.cfg.Now()))
 	for some := range slices.Chunk(slices.Collect(maps.Keys(c.core.things)), atOnceRead) {
-		var is, was, never []Thing
+		var is, was, never []FileSet
 		c.cfg.Replica.Read(func(s *ledger.State) {
 			for _, id := range some {
-				t, f := FateOf(s, id, c.cfg.Self)
+				t, f := LedgerStateOf(s, id, c.cfg.Self)
 				t.ID = id
 				switch {
 				case f == IsKept:
@@ -381,20 +381,20 @@ func (c *Care) compare(ctx context.Context) {
 }
 
 // waiting is what the tasks of jobs need that wait here until somebody accepts them.
-func (c *Care) waiting() map[taskstate.TaskID]Thing {
-	out := map[taskstate.TaskID]Thing{}
+func (c *Care) waiting() map[taskstate.TaskID]FileSet {
+	out := map[taskstate.TaskID]FileSet{}
 	if c.cfg.Held == nil {
 		return out
 	}
 	for _, j := range c.cfg.Held() {
-		if t := (Thing{ID: inputsOf(j.ID), Owner: c.cfg.Self, Job: j}); len(refs(&t)) > 0 {
+		if t := (FileSet{ID: inputsOf(j.ID), Owner: c.cfg.Self, Job: j}); len(refs(&t)) > 0 {
 			out[t.ID] = t
 		}
 	}
 	return out
 }
 
-func idsOf(things []Thing) (ids []taskstate.TaskID) {
+func idsOf(things []FileSet) (ids []taskstate.TaskID) {
 	for _, t := range things {
 		ids = append(ids, t.ID)
 	}
@@ -403,9 +403,9 @@ func idsOf(things []Thing) (ids []taskstate.TaskID) {
 
 // begin has something done. What is written to the disk or said to the ledger is so for many things
 // at once.
-func (c *Care) begin(ctx context.Context, dos []Do) {
-	tell := map[taskstate.JobID][]Do{}
-	var together [kinds][]Do
+func (c *Care) begin(ctx context.Context, dos []Action) {
+	tell := map[taskstate.JobID][]Action{}
+	var together [kinds][]Action
 	for _, d := range dos {
 		switch d.Kind {
 		case Tell, Lose:
@@ -413,11 +413,11 @@ func (c *Care) begin(ctx context.Context, dos []Do) {
 		case Fasten, BringSmall:
 			together[d.Kind] = append(together[d.Kind], d)
 		default:
-			c.wg.Go(func() { c.end(ctx, c.carry(ctx, d), d) })
+			c.wg.Go(func() { c.reportOutcome(ctx, c.carry(ctx, d), d) })
 		}
 	}
 	for _, some := range tell {
-		c.wg.Go(func() { c.end(ctx, c.tell(ctx, some), some...) })
+		c.wg.Go(func() { c.reportOutcome(ctx, c.tell(ctx, some), some...) })
 	}
 	for _, some := range together {
 		if len(some) > 0 {
@@ -427,23 +427,23 @@ func (c *Care) begin(ctx context.Context, dos []Do) {
 }
 
 // carryAll does the same for many things together, or for each of them if that fails.
-func (c *Care) carryAll(ctx context.Context, dos []Do) {
+func (c *Care) carryAll(ctx context.Context, dos []Action) {
 	f := c.fasten
 	if dos[0].Kind == BringSmall {
-		f = func(dos []Do) error { return c.bring(ctx, dos) }
+		f = func(dos []Action) error { return c.bring(ctx, dos) }
 	}
 	is := c.outcome(f(dos), dos[0])
 	if is == OK || len(dos) == 1 {
-		c.end(ctx, is, dos...)
+		c.reportOutcome(ctx, is, dos...)
 		return
 	}
 	for i := range dos {
-		c.end(ctx, c.outcome(f(dos[i:i+1]), dos[i]), dos[i])
+		c.reportOutcome(ctx, c.outcome(f(dos[i:i+1]), dos[i]), dos[i])
 	}
 }
 
 // end tells the loop what came of something.
-func (c *Care) end(ctx context.Context, is Outcome, dos ...Do) {
+func (c *Care) reportOutcome(ctx context.Context, is Outcome, dos ...Action) {
 	select {
 	case c.results <- result{dos, is}:
 	case <-ctx.Done():
@@ -454,7 +454,7 @@ func (c *Care) end(ctx context.Context, is Outcome, dos ...Do) {
 const tellPatience = 10 * time.Second
 
 // tell tells the ledger what of a job is kept here, or was lost here.
-func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
+func (c *Care) tell(ctx context.Context, dos []Action) Outcome {
 	if c.cfg.Tell == nil {
 		return Failed
 	}
@@ -465,7 +465,7 @@ func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
 			dos[i].Lost = []taskstate.PeerID{c.cfg.Self}
 		}
 	}
-	slices.SortFunc(dos, func(a, b Do) int {
+	slices.SortFunc(dos, func(a, b Action) int {
 		return cmp.Or(slices.Compare(a.Lost, b.Lost), a.Thing.ID.Compare(b.Thing.ID))
 	})
 	for len(dos) > 0 {
@@ -485,11 +485,11 @@ func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
 	return OK
 }
 
-func (c *Care) carry(ctx context.Context, d Do) Outcome {
+func (c *Care) carry(ctx context.Context, d Action) Outcome {
 	var err error
 	switch name := pinName(d.Thing.ID); d.Kind {
 	case Bring:
-		err = c.bring(ctx, []Do{d})
+		err = c.bring(ctx, []Action{d})
 	case Drop:
 		if err = c.cfg.Store.Unpin(name); errors.Is(err, store.ErrAbsent) {
 			err = nil
@@ -502,7 +502,7 @@ func (c *Care) carry(ctx context.Context, d Do) Outcome {
 	return c.outcome(err, d)
 }
 
-func (c *Care) outcome(err error, d Do) Outcome {
+func (c *Care) outcome(err error, d Action) Outcome {
 	switch {
 	case err == nil:
 		return OK
@@ -515,7 +515,7 @@ func (c *Care) outcome(err error, d Do) Outcome {
 
 // bring brings what of things is not here, from those who are likely to have it, or else from
 // whoever has it, and pins them.
-func (c *Care) bring(ctx context.Context, dos []Do) error {
+func (c *Care) bring(ctx context.Context, dos []Action) error {
 	likely := func() (here []string) {
 		peers := c.cfg.Peers()
 		for i := range dos {
@@ -545,7 +545,7 @@ func (c *Care) here() (here []string) {
 	return here
 }
 
-func (c *Care) bringFrom(ctx context.Context, dos []Do, peers func() []string) error {
+func (c *Care) bringFrom(ctx context.Context, dos []Action, peers func() []string) error {
 	var all []tree.Ref
 	for i := range dos {
 		all = append(all, refs(&dos[i].Thing)...)
@@ -578,7 +578,7 @@ func (c *Care) bringFrom(ctx context.Context, dos []Do, peers func() []string) e
 }
 
 // ask has a peer keep a thing, as whoever made it does. read: it is to read its copy if it has one.
-func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing, read bool) Outcome {
+func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *FileSet, read bool) Outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stalled := time.AfterFunc(keep.Stall, cancel)
@@ -608,7 +608,7 @@ func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing, read bo
 
 // release lets go of a copy, if the others really have theirs, and the ledger agrees that it is not
 // needed.
-func (c *Care) release(ctx context.Context, t *Thing) error {
+func (c *Care) release(ctx context.Context, t *FileSet) error {
 	if c.cfg.Tell == nil {
 		return errors.New("nobody tells the ledger")
 	}
@@ -632,7 +632,7 @@ func (c *Care) release(ctx context.Context, t *Thing) error {
 }
 
 // fasten pins for good what is pinned for now.
-func (c *Care) fasten(dos []Do) error {
+func (c *Care) fasten(dos []Action) error {
 	var pins []store.Pin
 	for _, d := range dos {
 		p, ok := c.cfg.Store.PinNamed(pinName(d.Thing.ID))
@@ -654,7 +654,7 @@ func (c *Care) tellFull() {
 	taken, quota := c.cfg.Store.Taken()
 	var sum int64
 	for _, t := range c.core.things {
-		if t.Saved != nil && t.held != NotHeld {
+		if t.Saved != nil && t.held != NotPinned {
 			sum += t.Saved.Bytes
 		}
 	}

@@ -129,7 +129,7 @@ func TestTheOutputOfATaskIsReadFromWhoeverKeepsIt(t *testing.T) {
 		}
 		task := taskstate.Task("job", 1, 1)
 		for _, name := range []string{"a", "b"} {
-			if got, err := read(c.peers[name], tasklog.Both(task, true)); err != nil || got != long+"e\n" {
+			if got, err := read(c.peers[name], tasklog.AllOutput(task, true)); err != nil || got != long+"e\n" {
 				t.Errorf("%s reads %d bytes, %v", name, len(got), err)
 			}
 			req := tasklog.Request{Task: task, Parts: []tasklog.Part{{Stream: tasklog.Stdout, Offset: int64(len(long)) - 3}}}
@@ -141,12 +141,12 @@ func TestTheOutputOfATaskIsReadFromWhoeverKeepsIt(t *testing.T) {
 		// What is damaged while it is read comes from the other one.
 		hex := strings.TrimPrefix(piece.Sum([]byte(long)).String(), "b3:")
 		flip(t, filepath.Join(c.peers["b"].dir, hex[:2], hex), 2<<20)
-		if got, err := read(c.peers["b"], tasklog.Both(task, false)); err != nil || got != long+"e\n" {
+		if got, err := read(c.peers["b"], tasklog.AllOutput(task, false)); err != nil || got != long+"e\n" {
 			t.Errorf("of a damaged copy %d bytes are read, %v", len(got), err)
 		}
 		c.away["b"] = time.Now()
 		flip(t, filepath.Join(c.peers["a"].dir, hex[:2], hex), 0)
-		if got, err := read(c.peers["a"], tasklog.Both(task, false)); err == nil {
+		if got, err := read(c.peers["a"], tasklog.AllOutput(task, false)); err == nil {
 			t.Errorf("of the only copy, which is damaged, %d bytes are read", len(got))
 		}
 	})

@@ -29,8 +29,8 @@ const (
 	orphanFor  = 10 * time.Minute // a pin that nothing in the ledger explains
 )
 
-// Thing is files that are kept together under one pin.
-type Thing struct {
+// FileSet is files that are kept together under one pin.
+type FileSet struct {
 	ID      taskstate.TaskID // whose output it is; slot 0: what the tasks of a job need
 	Order   uint64           // of its job: older ones first
 	Owner   taskstate.PeerID // who submitted it
@@ -39,7 +39,7 @@ type Thing struct {
 	Partial bool             // of a task that failed: nobody but its keepers brings it
 }
 
-func (t *Thing) keepers() []taskstate.PeerID {
+func (t *FileSet) keepers() []taskstate.PeerID {
 	if t.Saved == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (t *Thing) keepers() []taskstate.PeerID {
 }
 
 // copies is how many there are to be.
-func (t *Thing) copies() int {
+func (t *FileSet) copies() int {
 	if t.Saved == nil {
 		return 0
 	}
@@ -63,18 +63,18 @@ type Peer struct {
 }
 
 // mayKeep tells whether a peer may be asked to keep a thing.
-func (t *Thing) mayKeep(id taskstate.PeerID, p Peer) bool {
+func (t *FileSet) mayKeep(id taskstate.PeerID, p Peer) bool {
 	return p.Here && !p.Drained && (!p.Blind || id == t.Owner)
 }
 
-// Held is how a thing is pinned here.
-type Held int
+// PinState is how a thing is pinned here.
+type PinState int
 
-// Each Held holds more than the one before.
+// Each PinState holds more than the one before.
 const (
-	NotHeld Held = iota
-	ForNow       // its pin has a time
-	Damaged      // pinned, but not all of it is here
+	NotPinned PinState = iota
+	ForNow             // its pin has a time
+	Damaged            // pinned, but not all of it is here
 	ForGood
 )
 
@@ -102,9 +102,9 @@ var atOnce = [kinds]int{Bring: 4, BringSmall: 64, Fasten: 256, Drop: 1, Ask: 4, 
 const smallBytes = 1 << 20
 
 // Do is something to be done; Done says what came of it.
-type Do struct {
+type Action struct {
 	Kind  Kind
-	Thing Thing
+	Thing FileSet
 	Peer  taskstate.PeerID   // Ask
 	Lost  []taskstate.PeerID // Tell
 }
@@ -129,24 +129,24 @@ type Core struct {
 	tight   bool // there is little room here
 	things  map[taskstate.TaskID]*thing
 	peers   map[taskstate.PeerID]Peer
-	no      map[taskstate.PeerID]no // peers that are not to be asked for a while
-	waiting pile                    // by the time at which they are looked at again
-	ready   [kinds]pile             // in order of older
+	no      map[taskstate.PeerID]decline // peers that are not to be asked for a while
+	waiting pile                         // by the time at which they are looked at again
+	ready   [kinds]pile                  // in order of older
 	running [kinds]int
 	began   time.Time
 }
 
 // no is what a peer answered that keeps nothing for now.
-type no struct {
+type decline struct {
 	until time.Time
 	from  int64 // things with so many bytes or more
 	why   Outcome
 }
 
 type thing struct {
-	Thing
+	FileSet
 	known  bool // the ledger says that it is kept
-	held   Held
+	held   PinState
 	others map[taskstate.PeerID]time.Time // that said that they keep it, and the ledger does not know; until when that is believed
 	busy   bool
 	rotten bool      // it was damaged while it was busy
@@ -160,14 +160,14 @@ type thing struct {
 	pile *pile // that it is in
 	at   int   // its place there
 	due  time.Time
-	do   Do // when it was looked at last
+	do   Action // when it was looked at last
 }
 
 // NewCore is a core that knows nothing yet.
 func NewCore(self taskstate.PeerID, now time.Time) *Core {
 	c := &Core{
 		self: self, things: map[taskstate.TaskID]*thing{}, peers: map[taskstate.PeerID]Peer{},
-		no: map[taskstate.PeerID]no{}, began: now,
+		no: map[taskstate.PeerID]decline{}, began: now,
 	}
 	c.waiting.before = func(a, b *thing) bool { return a.due.Before(b.due) }
 	for k := range c.ready {
@@ -183,14 +183,14 @@ func older(a, b *thing) bool {
 }
 
 // Keep says that things are kept, as the ledger has it.
-func (c *Core) Keep(things []Thing, now time.Time) []Do {
+func (c *Core) Keep(things []FileSet, now time.Time) []Action {
 	for _, x := range things {
 		t := c.thing(x.ID)
 		if !t.known || !t.Saved.Equal(x.Saved) {
 			t.fails, t.again = 0, time.Time{}
 			maps.DeleteFunc(t.others, func(p taskstate.PeerID, _ time.Time) bool { return slices.Contains(x.keepers(), p) })
 		}
-		t.Thing, t.known = x, true
+		t.FileSet, t.known = x, true
 		c.look(t, now)
 	}
 	return c.next(now)
@@ -198,7 +198,7 @@ func (c *Core) Keep(things []Thing, now time.Time) []Do {
 
 // Forget says that things are not kept any more. unsure: they may be, by a ledger that has not come
 // here yet.
-func (c *Core) Forget(ids []taskstate.TaskID, unsure bool, now time.Time) []Do {
+func (c *Core) Forget(ids []taskstate.TaskID, unsure bool, now time.Time) []Action {
 	for _, id := range ids {
 		t := c.things[id]
 		if t == nil {
@@ -217,7 +217,7 @@ func (c *Core) Forget(ids []taskstate.TaskID, unsure bool, now time.Time) []Do {
 }
 
 // Holds says how things are pinned here; all others are not.
-func (c *Core) Holds(held map[taskstate.TaskID]Held, now time.Time) []Do {
+func (c *Core) Holds(held map[taskstate.TaskID]PinState, now time.Time) []Action {
 	for id := range held {
 		c.thing(id)
 	}
@@ -234,7 +234,7 @@ func (c *Core) Holds(held map[taskstate.TaskID]Held, now time.Time) []Do {
 }
 
 // Sees says who the members are. Those who come may have what is missing, and may keep something.
-func (c *Core) Sees(peers map[taskstate.PeerID]Peer, now time.Time) []Do {
+func (c *Core) Sees(peers map[taskstate.PeerID]Peer, now time.Time) []Action {
 	came := false
 	for id, p := range peers {
 		if was := c.peers[id]; p.Here && !was.Here {
@@ -253,7 +253,7 @@ func (c *Core) Sees(peers map[taskstate.PeerID]Peer, now time.Time) []Do {
 }
 
 // Leave says that this peer is about to leave, or that it stays after all.
-func (c *Core) Leave(on bool, now time.Time) []Do {
+func (c *Core) Leave(on bool, now time.Time) []Action {
 	if c.leaving = on; on {
 		clear(c.no)
 	}
@@ -268,7 +268,7 @@ func (c *Core) Leave(on bool, now time.Time) []Do {
 
 // Tight says that there is little room here, or that there is enough. Copies that are not needed,
 // because what they are of has come home and is kept often enough, go then.
-func (c *Core) Tight(on bool, now time.Time) []Do {
+func (c *Core) Tight(on bool, now time.Time) []Action {
 	c.tight = on
 	for _, t := range c.things {
 		c.look(t, now)
@@ -277,7 +277,7 @@ func (c *Core) Tight(on bool, now time.Time) []Do {
 }
 
 // Done says what came of something.
-func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
+func (c *Core) Done(d Action, is Outcome, now time.Time) []Action {
 	c.running[d.Kind]--
 	t := c.things[d.Thing.ID]
 	if t == nil {
@@ -290,7 +290,7 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 	case d.Kind == Tell:
 		t.tell = now.Truncate(tellEvery).Add(tellPause)
 	case d.Kind == Release && is == OK:
-		t.held = NotHeld
+		t.held = NotPinned
 		c.notMine(t)
 	case d.Kind == Release:
 		t.tell = now.Add(tellPause)
@@ -299,7 +299,7 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 	case d.Kind == Lose:
 		t.lose = now.Truncate(tellEvery).Add(tellPause)
 	case is == OK && d.Kind == Drop:
-		t.held, t.fails = NotHeld, 0
+		t.held, t.fails = NotPinned, 0
 	case is == OK:
 		t.held, t.fails = ForGood, 0
 	default:
@@ -314,7 +314,7 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 		}
 		t.fails++
 	}
-	if t.rotten && t.held != NotHeld { // what was done may have been about the damage, or not: bringing what is here is little work
+	if t.rotten && t.held != NotPinned { // what was done may have been about the damage, or not: bringing what is here is little work
 		t.held, t.fails, t.again = Damaged, 0, time.Time{}
 	}
 	t.rotten = false
@@ -337,11 +337,11 @@ func (c *Core) asked(t *thing, peer taskstate.PeerID, is Outcome, now time.Time)
 		}
 		t.others[peer] = now.Add(LostAfter) // by then the ledger knows, or the copy may be lost
 	case NoRoom:
-		c.no[peer] = no{now.Add(fullPause), t.Saved.Bytes, is}
+		c.no[peer] = decline{now.Add(fullPause), t.Saved.Bytes, is}
 	case Busy:
-		c.no[peer] = no{now.Add(busyPause), 0, is}
+		c.no[peer] = decline{now.Add(busyPause), 0, is}
 	case Refuses:
-		c.no[peer] = no{now.Add(nonePause), 0, is}
+		c.no[peer] = decline{now.Add(nonePause), 0, is}
 	case Failed:
 		if t.failed == nil {
 			t.failed = map[taskstate.PeerID]time.Time{}
@@ -351,7 +351,7 @@ func (c *Core) asked(t *thing, peer taskstate.PeerID, is Outcome, now time.Time)
 }
 
 // Tick is for when nothing happened but the time; see Next.
-func (c *Core) Tick(now time.Time) []Do { return c.next(now) }
+func (c *Core) Tick(now time.Time) []Action { return c.next(now) }
 
 // Next is when there may be something to do although nothing happens; zero: not at all.
 func (c *Core) Next() time.Time {
@@ -364,7 +364,7 @@ func (c *Core) Next() time.Time {
 func (c *Core) thing(id taskstate.TaskID) *thing {
 	t := c.things[id]
 	if t == nil {
-		t = &thing{Thing: Thing{ID: id}}
+		t = &thing{FileSet: FileSet{ID: id}}
 		c.things[id] = t
 	}
 	return t
@@ -384,13 +384,13 @@ func (c *Core) look(t *thing, now time.Time) {
 	case !at.IsZero():
 		t.due = at
 		c.waiting.put(t)
-	case !t.known && t.held == NotHeld:
+	case !t.known && t.held == NotPinned:
 		delete(c.things, t.ID)
 	}
 }
 
 // next begins what there is room for.
-func (c *Core) next(now time.Time) (begun []Do) {
+func (c *Core) next(now time.Time) (begun []Action) {
 	for len(c.waiting.list) > 0 && !c.waiting.list[0].due.After(now) {
 		c.look(c.waiting.list[0], now)
 	}
@@ -403,7 +403,7 @@ func (c *Core) next(now time.Time) (begun []Do) {
 			t.leave()
 			t.busy = true
 			c.running[k]++
-			t.do.Thing = t.Thing
+			t.do.Thing = t.FileSet
 			begun = append(begun, t.do)
 		}
 	}
@@ -413,32 +413,32 @@ func (c *Core) next(now time.Time) (begun []Do) {
 // mine tells whether a thing is to be here.
 func (c *Core) mine(t *thing) bool {
 	switch {
-	case t.Saved == nil, t.held > NotHeld, slices.Contains(t.keepers(), c.self):
+	case t.Saved == nil, t.held > NotPinned, slices.Contains(t.keepers(), c.self):
 		return true
 	}
 	return t.Owner == c.self && !t.Partial && t.copies() > 1
 }
 
 // wants is what is to be done with a thing, and not before when; zero: at once, or not at all.
-func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
+func (c *Core) wants(t *thing, now time.Time) (do Action, at time.Time) {
 	switch {
-	case !t.known && t.held == NotHeld:
+	case !t.known && t.held == NotPinned:
 		return do, at
 	case !t.known && t.again.IsZero(): // nobody has said yet
 		return do, at
 	case !t.known:
-		return Do{Kind: Drop}, t.again
-	case c.mine(t) && (t.held == NotHeld || t.held == Damaged):
+		return Action{Kind: Drop}, t.again
+	case c.mine(t) && (t.held == NotPinned || t.held == Damaged):
 		return c.bring(t, now)
 	}
 	t.lose = time.Time{}
 	switch {
 	case t.held == ForNow:
-		return Do{Kind: Fasten}, t.again
+		return Action{Kind: Fasten}, t.again
 	case t.held != ForGood || t.Saved == nil:
 		return do, at
 	case slices.Contains(t.keepers(), c.self) && c.tight && c.spare(t):
-		return Do{Kind: Release}, t.tell
+		return Action{Kind: Release}, t.tell
 	case slices.Contains(t.keepers(), c.self) && !c.outlives(t, now):
 		t.tell = time.Time{}
 		return c.repair(t, now)
@@ -447,7 +447,7 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 		t.tell = now.Truncate(tellEvery).Add(tellEvery)
 	}
 	if !t.tell.After(now) {
-		return Do{Kind: Tell, Lost: c.lost(t, now)}, at
+		return Action{Kind: Tell, Lost: c.lost(t, now)}, at
 	}
 	if do, at = c.repair(t, now); do.Kind == Nothing {
 		at = sooner(at, t.tell)
@@ -457,8 +457,8 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 
 // bring is what is to be done with a thing that is to be here and is not. Where that cannot be, the
 // others have to know that one of those on whom they count is none: they make another copy.
-func (c *Core) bring(t *thing, now time.Time) (do Do, at time.Time) {
-	do, at = Do{Kind: Bring}, t.again
+func (c *Core) bring(t *thing, now time.Time) (do Action, at time.Time) {
+	do, at = Action{Kind: Bring}, t.again
 	if t.Saved != nil && t.Saved.Bytes <= smallBytes {
 		do.Kind = BringSmall
 	}
@@ -466,7 +466,7 @@ func (c *Core) bring(t *thing, now time.Time) (do Do, at time.Time) {
 	case t.lose.IsZero() || !slices.Contains(t.keepers(), c.self):
 	case t.held == Damaged && len(t.keepers()) == 1: // what is left of it is all that there is
 	case !t.lose.After(now):
-		return Do{Kind: Lose}, time.Time{}
+		return Action{Kind: Lose}, time.Time{}
 	case at.After(now):
 		at = sooner(at, t.lose)
 	}
@@ -522,7 +522,7 @@ func (c *Core) lostAt(p Peer) time.Time {
 }
 
 // repair is whom to ask to keep a thing that this peer keeps, if that falls to it.
-func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
+func (c *Core) repair(t *thing, now time.Time) (do Action, at time.Time) {
 	n, first, at := c.count(t, now)
 	if n >= t.copies() {
 		t.few = time.Time{}
@@ -554,7 +554,7 @@ func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
 	if best == "" {
 		return do, at
 	}
-	return Do{Kind: Ask, Peer: best}, time.Time{}
+	return Action{Kind: Ask, Peer: best}, time.Time{}
 }
 
 // count is how many copies of a thing count, this peer's own among them, whether this peer is the
@@ -595,8 +595,8 @@ func (c *Core) count(t *thing, now time.Time) (n int, first bool, at time.Time) 
 
 // Row is how it stands with a thing.
 type Row struct {
-	Thing
-	Held      Held
+	FileSet
+	Held      PinState
 	Copies    int                // that count, this peer's own among them
 	Elsewhere int                // on others that are here and stay
 	Not       []taskstate.PeerID // that are here and said that they cannot keep it
@@ -616,9 +616,9 @@ func (c *Core) Rows(now time.Time) iter.Seq[Row] {
 }
 
 func (c *Core) row(t *thing, now time.Time) Row {
-	r := Row{Thing: t.Thing, Held: t.held, Alone: true}
+	r := Row{FileSet: t.FileSet, Held: t.held, Alone: true}
 	r.Copies, _, _ = c.count(t, now)
-	if t.held == NotHeld || t.held == Damaged {
+	if t.held == NotPinned || t.held == Damaged {
 		r.Copies--
 	}
 	for id, p := range c.peers {
@@ -646,8 +646,8 @@ func (c *Core) Unsettled() bool {
 	for _, t := range c.things {
 		switch {
 		case t.ID.Slot == 0:
-		case !t.known && t.held != NotHeld && t.again.IsZero(),
-			t.known && t.held == NotHeld && t.busy && slices.Contains(t.keepers(), c.self):
+		case !t.known && t.held != NotPinned && t.again.IsZero(),
+			t.known && t.held == NotPinned && t.busy && slices.Contains(t.keepers(), c.self):
 			return true
 		}
 	}

@@ -25,14 +25,14 @@ type world struct {
 	room  map[taskstate.PeerID]int // things
 	cores map[taskstate.PeerID]*Core
 	pins  map[taskstate.PeerID]map[taskstate.TaskID]bool
-	known []Thing
+	known []FileSet
 	queue []job
 	asks  int
 }
 
 type job struct {
 	peer taskstate.PeerID
-	do   Do
+	do   Action
 	at   time.Time
 }
 
@@ -52,7 +52,7 @@ func newWorld(t *rapid.T, n int) *world {
 	return w
 }
 
-func (w *world) begin(peer taskstate.PeerID, dos []Do) {
+func (w *world) begin(peer taskstate.PeerID, dos []Action) {
 	for _, d := range dos {
 		w.queue = append(w.queue, job{peer, d, w.now.Add(time.Second)})
 	}
@@ -75,7 +75,7 @@ func (w *world) see() {
 func (w *world) start(id taskstate.PeerID) {
 	c := NewCore(id, w.now)
 	w.cores[id] = c
-	held := map[taskstate.TaskID]Held{}
+	held := map[taskstate.TaskID]PinState{}
 	for task := range w.pins[id] {
 		held[task] = ForGood
 	}
@@ -135,7 +135,7 @@ func (w *world) carry(j job) Outcome {
 			w.begin(p, w.cores[p].Holds(w.held(p), w.now))
 		}
 	case Tell:
-		i := slices.IndexFunc(w.known, func(x Thing) bool { return x.ID == task })
+		i := slices.IndexFunc(w.known, func(x FileSet) bool { return x.ID == task })
 		if i < 0 {
 			return Failed
 		}
@@ -147,7 +147,7 @@ func (w *world) carry(j job) Outcome {
 		s.Keepers = append(s.Keepers, j.peer)
 		w.decided(i, &s)
 	case Lose:
-		i := slices.IndexFunc(w.known, func(x Thing) bool { return x.ID == task })
+		i := slices.IndexFunc(w.known, func(x FileSet) bool { return x.ID == task })
 		if i < 0 {
 			return Failed
 		}
@@ -167,13 +167,13 @@ func (w *world) decided(i int, s *taskstate.Saved) {
 	x := w.known[i]
 	for _, id := range w.names {
 		if c := w.cores[id]; w.up[id] && (c.things[x.ID] != nil || x.Owner == id || slices.Contains(s.Keepers, id)) {
-			w.begin(id, c.Keep([]Thing{x}, w.now))
+			w.begin(id, c.Keep([]FileSet{x}, w.now))
 		}
 	}
 }
 
-func (w *world) held(id taskstate.PeerID) map[taskstate.TaskID]Held {
-	held := map[taskstate.TaskID]Held{}
+func (w *world) held(id taskstate.PeerID) map[taskstate.TaskID]PinState {
+	held := map[taskstate.TaskID]PinState{}
 	for task := range w.pins[id] {
 		held[task] = ForGood
 	}
@@ -210,7 +210,7 @@ func (w *world) pass(d time.Duration) {
 
 // left is an end that the ledger has.
 func (w *world) left(n int, owner taskstate.PeerID, keep int, keepers ...taskstate.PeerID) taskstate.TaskID {
-	x := Thing{
+	x := FileSet{
 		ID: taskstate.Task("job", n, 1), Order: uint64(n), Owner: owner,
 		Saved: &taskstate.Saved{Root: piece.Sum([]byte{byte(n)}), Bytes: 100, Keepers: keepers, Keep: keep},
 	}
@@ -221,7 +221,7 @@ func (w *world) left(n int, owner taskstate.PeerID, keep int, keepers ...tasksta
 	for _, id := range w.names {
 		if w.up[id] {
 			w.begin(id, w.cores[id].Holds(w.held(id), w.now))
-			w.begin(id, w.cores[id].Keep([]Thing{x}, w.now))
+			w.begin(id, w.cores[id].Keep([]FileSet{x}, w.now))
 		}
 	}
 	return x.ID
@@ -344,8 +344,8 @@ func TestOnlyCopiesThatAreNotNeededGoWhereRoomIsShort(t *testing.T) {
 		}
 		c.Sees(peers, now)
 		id := taskstate.Task("job", 1, 1)
-		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
-		if dos := c.Keep([]Thing{{ID: id, Owner: x.owner, Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now); len(dos) > 0 {
+		c.Holds(map[taskstate.TaskID]PinState{id: ForGood}, now)
+		if dos := c.Keep([]FileSet{{ID: id, Owner: x.owner, Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now); len(dos) > 0 {
 			t.Errorf("%s: with room, %+v", why, dos)
 		}
 		dos := c.Tight(true, now)
@@ -367,11 +367,11 @@ func TestAHolderWhoIsNotTheFirstWaitsForTheFirstForAWhileOnly(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := NewCore("p2", now)
 	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
-	c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+	c.Holds(map[taskstate.TaskID]PinState{id: ForGood}, now)
 	here := Peer{Here: true, Since: now}
 	asked := c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "p3": here}, now)
 	keepers := []taskstate.PeerID{"p1", "p2", "gone"}
-	asked = append(asked, c.Keep([]Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 3, Keepers: keepers}}}, now)...)
+	asked = append(asked, c.Keep([]FileSet{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 3, Keepers: keepers}}}, now)...)
 	if len(asked) > 0 || !c.Next().Equal(now.Add(LostAfter)) {
 		t.Fatalf("at once: %+v, next at %v", asked, c.Next())
 	}
@@ -383,12 +383,12 @@ func TestAHolderWhoIsNotTheFirstWaitsForTheFirstForAWhileOnly(t *testing.T) {
 func TestTheFirstOfThoseWhoKeepSomethingTellsOnceThatAnotherHasLeft(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	here, id := Peer{Here: true, Since: now}, taskstate.Task("j", 1, 1)
-	keeps := func(who ...taskstate.PeerID) []Thing {
-		return []Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 1, Keep: 1, Keepers: who}}}
+	keeps := func(who ...taskstate.PeerID) []FileSet {
+		return []FileSet{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 1, Keep: 1, Keepers: who}}}
 	}
 	for self, tells := range map[taskstate.PeerID]bool{"p1": true, "p2": false} {
 		c := NewCore(self, now)
-		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+		c.Holds(map[taskstate.TaskID]PinState{id: ForGood}, now)
 		dos := c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here, "away": {Since: now}, "left": here}, now)
 		dos = append(dos, c.Keep(keeps("left", "p1", "away", "p2"), now)...)
 		if len(dos) > 0 {
@@ -414,10 +414,10 @@ func TestAPeerThatSaysItKeepsSomethingIsBelievedUntilTheLedgerShouldKnow(t *test
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := NewCore("p1", now)
 	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
-	c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+	c.Holds(map[taskstate.TaskID]PinState{id: ForGood}, now)
 	here := Peer{Here: true, Since: now}
 	c.Sees(map[taskstate.PeerID]Peer{"p1": here, "p2": here}, now)
-	asked := c.Keep([]Thing{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 2, Keepers: []taskstate.PeerID{"p1"}}}}, now)
+	asked := c.Keep([]FileSet{{ID: id, Owner: "p1", Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 2, Keepers: []taskstate.PeerID{"p1"}}}}, now)
 	if len(asked) != 1 || asked[0].Peer != "p2" {
 		t.Fatalf("%+v", asked)
 	}
@@ -433,7 +433,7 @@ func TestWhatTheLedgerHasNotHeardOfYetIsUnsettledUntilItSays(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	id := taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}
 	for what, hears := range map[string]func(c *Core){
-		"it is kept":         func(c *Core) { c.Keep([]Thing{{ID: id, Saved: &taskstate.Saved{Root: piece.Root{1}}}}, now) },
+		"it is kept":         func(c *Core) { c.Keep([]FileSet{{ID: id, Saved: &taskstate.Saved{Root: piece.Root{1}}}}, now) },
 		"it is not kept":     func(c *Core) { c.Forget([]taskstate.TaskID{id}, false, now) },
 		"it is nobody's now": func(c *Core) { c.Forget([]taskstate.TaskID{id}, true, now) },
 	} {
@@ -441,7 +441,7 @@ func TestWhatTheLedgerHasNotHeardOfYetIsUnsettledUntilItSays(t *testing.T) {
 		if c.Unsettled() {
 			t.Fatal("nothing is here")
 		}
-		c.Holds(map[taskstate.TaskID]Held{id: ForGood}, now)
+		c.Holds(map[taskstate.TaskID]PinState{id: ForGood}, now)
 		if !c.Unsettled() {
 			t.Fatal("it has just been pinned")
 		}
@@ -453,14 +453,14 @@ func TestWhatTheLedgerHasNotHeardOfYetIsUnsettledUntilItSays(t *testing.T) {
 
 func TestWhatTheLedgerSaysIsHereIsUnsettledWhileItIsLookedFor(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	thing := Thing{ID: taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}, Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 1, Keepers: []taskstate.PeerID{"p1"}}}
+	thing := FileSet{ID: taskstate.TaskID{Job: "j", Slot: 1, Attempt: 1}, Saved: &taskstate.Saved{Root: piece.Root{1}, Keep: 1, Keepers: []taskstate.PeerID{"p1"}}}
 	for is, left := range map[Outcome]bool{OK: true, Failed: false} {
 		c := NewCore("p1", now)
-		do := c.Keep([]Thing{thing}, now) // before it was looked at what is pinned here
+		do := c.Keep([]FileSet{thing}, now) // before it was looked at what is pinned here
 		if len(do) != 1 || !c.Unsettled() {
 			t.Fatalf("%+v", do)
 		}
-		c.Holds(map[taskstate.TaskID]Held{thing.ID: ForGood}, now)
+		c.Holds(map[taskstate.TaskID]PinState{thing.ID: ForGood}, now)
 		if !c.Unsettled() {
 			t.Fatal("what is under way is not known yet")
 		}
@@ -477,25 +477,25 @@ func TestWhatIsDamagedWhileSomethingIsDoneAboutItIsBroughtAfterwards(t *testing.
 	for first, is := range map[Kind]Outcome{Tell: Failed, Bring: OK, Fasten: OK} {
 		c := NewCore("me", now)
 		c.Sees(map[taskstate.PeerID]Peer{"me": {Here: true, Since: now}, "other": {Here: true, Since: now}}, now)
-		held, keepers := map[Kind]Held{Tell: ForGood, Bring: NotHeld, Fasten: ForNow}[first], []taskstate.PeerID{"other"}
+		held, keepers := map[Kind]PinState{Tell: ForGood, Bring: NotPinned, Fasten: ForNow}[first], []taskstate.PeerID{"other"}
 		if first != Tell {
 			keepers = append(keepers, "me")
 		}
-		c.Holds(map[taskstate.TaskID]Held{id: held}, now)
-		dos := c.Keep([]Thing{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 2 * smallBytes, Keepers: keepers, Keep: 2}}}, now)
+		c.Holds(map[taskstate.TaskID]PinState{id: held}, now)
+		dos := c.Keep([]FileSet{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 2 * smallBytes, Keepers: keepers, Keep: 2}}}, now)
 		for at := now; len(dos) == 0 && at.Before(now.Add(time.Hour)); at = at.Add(time.Second) {
 			now, dos = at, c.Tick(at)
 		}
 		if len(dos) != 1 || dos[0].Kind != first {
 			t.Fatalf("%d is not begun: %+v", first, dos)
 		}
-		c.Holds(map[taskstate.TaskID]Held{id: Damaged}, now)
+		c.Holds(map[taskstate.TaskID]PinState{id: Damaged}, now)
 		dos = c.Done(dos[0], is, now)
 		if len(dos) != 1 || dos[0].Kind != Bring {
 			t.Errorf("damaged during %d, then: %+v", first, dos)
 			continue
 		}
-		if dos = c.Done(dos[0], OK, now); slices.ContainsFunc(dos, func(d Do) bool { return d.Kind == Bring }) {
+		if dos = c.Done(dos[0], OK, now); slices.ContainsFunc(dos, func(d Action) bool { return d.Kind == Bring }) {
 			t.Errorf("it is brought twice: %+v", dos)
 		}
 	}
@@ -505,23 +505,23 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	here := Peer{Here: true, Since: now}
 	for what, x := range map[string]struct {
-		held    Held
+		held    PinState
 		is      Outcome
 		keepers []taskstate.PeerID
 		after   time.Duration // 0: never
 	}{
-		"there is no room for it":                {NotHeld, NoRoom, []taskstate.PeerID{"other", "me"}, tellEvery},
-		"no reachable peer has it":               {NotHeld, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
-		"nobody has it":                          {NotHeld, Failed, []taskstate.PeerID{"me"}, tellEvery + gonePause},
+		"there is no room for it":                {NotPinned, NoRoom, []taskstate.PeerID{"other", "me"}, tellEvery},
+		"no reachable peer has it":               {NotPinned, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
+		"nobody has it":                          {NotPinned, Failed, []taskstate.PeerID{"me"}, tellEvery + gonePause},
 		"it is damaged":                          {Damaged, Failed, []taskstate.PeerID{"away", "me"}, tellEvery + gonePause},
 		"it is damaged, and there is no other":   {Damaged, Failed, []taskstate.PeerID{"me"}, 0},
-		"it was never counted on, and is wanted": {NotHeld, NoRoom, []taskstate.PeerID{"other"}, 0},
+		"it was never counted on, and is wanted": {NotPinned, NoRoom, []taskstate.PeerID{"other"}, 0},
 	} {
 		c := NewCore("me", now)
 		c.Sees(map[taskstate.PeerID]Peer{"me": here, "other": here, "away": {}}, now)
 		id := taskstate.Task("job", 1, 1)
-		c.Holds(map[taskstate.TaskID]Held{id: x.held}, now)
-		dos := c.Keep([]Thing{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now)
+		c.Holds(map[taskstate.TaskID]PinState{id: x.held}, now)
+		dos := c.Keep([]FileSet{{ID: id, Owner: "me", Saved: &taskstate.Saved{Root: piece.Root{1}, Keepers: x.keepers, Keep: 2}}}, now)
 		at := now
 		for end := now.Add(time.Hour); at.Before(end) && (len(dos) == 0 || dos[0].Kind != Lose); at = at.Add(time.Second) {
 			if len(dos) == 1 {
@@ -534,7 +534,7 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 		case lost != (x.after > 0), lost && (at.Before(now.Add(x.after-tellEvery)) || at.After(now.Add(x.after+5*time.Second))):
 			t.Errorf("%s: it says so %t, after %v", what, lost, at.Sub(now))
 		case lost:
-			if dos = c.Done(dos[0], OK, at); slices.ContainsFunc(dos, func(d Do) bool { return d.Kind == Lose }) {
+			if dos = c.Done(dos[0], OK, at); slices.ContainsFunc(dos, func(d Action) bool { return d.Kind == Lose }) {
 				t.Errorf("%s: and once more", what)
 			}
 		}
@@ -544,9 +544,9 @@ func TestAKeeperThatCannotHaveItsCopyBackSaysSo(t *testing.T) {
 func TestWhatIsLostForGoodHoldsNothingUp(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := NewCore("p1", now)
-	var all []Thing
+	var all []FileSet
 	for n := range 40 {
-		all = append(all, Thing{
+		all = append(all, FileSet{
 			ID: taskstate.TaskID{Job: "j", Slot: n + 1, Attempt: 1}, Order: uint64(n), Owner: "p1",
 			Saved: &taskstate.Saved{Root: piece.Root{1}, Bytes: 100 << 20, Keep: 2, Keepers: []taskstate.PeerID{"p2"}},
 		})
@@ -556,7 +556,7 @@ func TestWhatIsLostForGoodHoldsNothingUp(t *testing.T) {
 		if now = now.Add(time.Minute); now.Sub(c.began) > 12*time.Minute {
 			t.Fatalf("%d of %d had a turn", len(tried), len(all))
 		}
-		var next []Do
+		var next []Action
 		for _, d := range dos {
 			tried[d.Thing.ID.Slot] = true
 			next = append(next, c.Done(d, Failed, now)...) // a minute each, four at once

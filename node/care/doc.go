@@ -5,7 +5,7 @@
 //	Care     has it done: a loop with a few workers
 //	Logs     reads the kept output of a task
 //	Keepers  who may keep files, and so is asked to
-//	Desk     what people are told
+//	Report     what people are told
 //
 // # What it does
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/coveyproject/covey/taskstate/spell"
 )
 
-// Desk tells people how it stands with what is kept here.
-type Desk struct {
+// Report tells people how it stands with what is kept here.
+type Report struct {
 	Self    taskstate.PeerID
 	Care    *Care
 	Replica Replica
@@ -25,7 +25,7 @@ type Names interface {
 }
 
 // Jobs says how it stands with what tasks left here.
-func (d *Desk) Jobs(ctx context.Context) (out []api.JobFiles, err error) {
+func (d *Report) Jobs(ctx context.Context) (out []api.JobFiles, err error) {
 	kept, err := d.Care.Jobs(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Desk) Jobs(ctx context.Context) (out []api.JobFiles, err error) {
 }
 
 // whyFew says why there are fewer copies of something than there are to be.
-func (d *Desk) whyFew(k Kept) string {
+func (d *Report) whyFew(k Kept) string {
 	switch {
 	case k.Coming > 0:
 		return "not all of it is here yet"
@@ -62,7 +62,7 @@ func (d *Desk) whyFew(k Kept) string {
 
 // HandOver has others keep what only this peer has, before it leaves. The error says what nobody
 // takes.
-func (d *Desk) HandOver(ctx context.Context) error {
+func (d *Report) HandOver(ctx context.Context) error {
 	left, err := d.Care.HandOver(ctx)
 	if err != nil {
 		return err

@@ -12,25 +12,25 @@ import (
 func inputsOf(job taskstate.JobID) taskstate.TaskID { return taskstate.TaskID{Job: job} }
 
 // saved is what is kept of one task, if anything is.
-func saved(j *ledger.JobRecord, slot int) (t Thing, ok bool) {
+func saved(j *ledger.JobRecord, slot int) (t FileSet, ok bool) {
 	r := j.Slot(slot)
-	if r.Final == nil || r.Final.Saved == nil || len(refs(&Thing{Saved: r.Final.Saved})) == 0 {
+	if r.Final == nil || r.Final.Saved == nil || len(refs(&FileSet{Saved: r.Final.Saved})) == 0 {
 		return t, false
 	}
-	return Thing{
+	return FileSet{
 		ID: r.Final.Task, Order: j.Index(), Owner: j.Job().Submitter, Saved: r.Final.Saved,
 		Partial: r.Final.State != taskstate.Complete,
 	}, true
 }
 
 // needed is what the tasks of a job need, if this peer submitted it.
-func needed(j *ledger.JobRecord, self taskstate.PeerID) (t Thing, ok bool) {
-	t = Thing{ID: inputsOf(j.Job().ID), Order: j.Index(), Owner: j.Job().Submitter, Job: j.Job()}
+func needed(j *ledger.JobRecord, self taskstate.PeerID) (t FileSet, ok bool) {
+	t = FileSet{ID: inputsOf(j.Job().ID), Order: j.Index(), Owner: j.Job().Submitter, Job: j.Job()}
 	return t, t.Owner == self && len(refs(&t)) > 0
 }
 
 // refs are the files and folders of a thing.
-func refs(t *Thing) (out []tree.Ref) {
+func refs(t *FileSet) (out []tree.Ref) {
 	if s := t.Saved; s != nil {
 		for _, r := range []tree.Ref{{Root: s.Root, Dir: true}, {Root: s.Logs, Dir: true}} {
 			if r.Root != (tree.Ref{}).Root {
@@ -49,31 +49,31 @@ func refs(t *Thing) (out []tree.Ref) {
 	return out
 }
 
-// Fate is what the ledger says of something that is pinned.
-type Fate int
+// LedgerState is what the ledger says of something that is pinned.
+type LedgerState int
 
 // All fates.
 const (
-	IsUnknown Fate = iota // it has no such job, or not yet
-	IsOpen                // it may come to be kept
+	IsUnknown LedgerState = iota // it has no such job, or not yet
+	IsOpen                       // it may come to be kept
 	IsKept
 	IsOver // nothing came of it, and something else did
 )
 
-// FateOf is what a ledger says of what a task left, or of what the tasks of a job need.
-func FateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (Thing, Fate) {
+// LedgerStateOf is what a ledger says of what a task left, or of what the tasks of a job need.
+func LedgerStateOf(s *ledger.State, id taskstate.TaskID, self taskstate.PeerID) (FileSet, LedgerState) {
 	j, ok := s.Job(id.Job)
 	if !ok {
 		if _, was := s.Forgotten(id.Job); was {
-			return Thing{}, IsOver
+			return FileSet{}, IsOver
 		}
-		return Thing{}, IsUnknown
+		return FileSet{}, IsUnknown
 	}
 	if id.Slot == 0 {
 		if t, ok := needed(j, self); ok {
 			return t, IsKept
 		}
-		return Thing{}, IsOver
+		return FileSet{}, IsOver
 	}
 	t, is := saved(j, id.Slot)
 	r := j.Slot(id.Slot)

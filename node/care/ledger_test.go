@@ -40,7 +40,7 @@ func TestWhatAnAttemptLeftThatWasGivenUpStaysAsLongAsItsSlotHasNoEnd(t *testing.
 	b.expect("the second one runs", IsOpen)
 	b.do(b.end(b.first))
 	b.expect("it succeeded all the same", IsKept)
-	if _, got := FateOf(b.s, taskstate.Task("j", 1, 2), "a"); got != IsOver {
+	if _, got := LedgerStateOf(b.s, taskstate.Task("j", 1, 2), "a"); got != IsOver {
 		t.Errorf("what the second attempt left is %d, want %d", got, IsOver)
 	}
 }
@@ -87,9 +87,9 @@ func (b *givenUp) give(attempt int) {
 	b.do(ledger.Command{Assign: &ledger.Assign{Job: "j", Peer: "a", Incarnation: "a1", Slots: []ledger.Slots{{First: 1, N: 1, Attempt: attempt}}}})
 }
 
-func (b *givenUp) expect(what string, want Fate) {
+func (b *givenUp) expect(what string, want LedgerState) {
 	b.t.Helper()
-	if _, got := FateOf(b.s, b.first, "a"); got != want {
+	if _, got := LedgerStateOf(b.s, b.first, "a"); got != want {
 		b.t.Errorf("%s: what the first attempt left is %d, want %d", what, got, want)
 	}
 }

@@ -46,7 +46,7 @@ func jobs(core *Core, now time.Time) (out []Kept) {
 		k.Bytes += r.Saved.Bytes
 		k.Copies, k.Keep = min(k.Copies, r.Copies), max(k.Keep, r.copies())
 		switch {
-		case r.Held == NotHeld || r.Held == Damaged:
+		case r.Held == NotPinned || r.Held == Damaged:
 			k.Coming++
 		case r.Elsewhere == 0:
 			k.Sole++
@@ -118,7 +118,7 @@ func (c *Care) HandOver(ctx context.Context) (left []Kept, err error) {
 func sole(core *Core, now time.Time) (out []Kept) {
 	by := map[taskstate.JobID]int{}
 	for r := range core.Rows(now) {
-		if r.Saved == nil || r.Held == NotHeld || r.Held == Damaged || r.Elsewhere > 0 {
+		if r.Saved == nil || r.Held == NotPinned || r.Held == Damaged || r.Elsewhere > 0 {
 			continue
 		}
 		i, ok := by[r.ID.Job]

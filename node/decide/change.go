@@ -12,12 +12,12 @@ import (
 )
 
 // executeChange decides a call about a job that is there, as coordinator.
-func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, error) {
+func (d *Decider) executeChange(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	switch {
 	case c.Preview != nil:
 		job := c.Preview.Job
 		job.Order = &taskstate.Order{By: c.From} // who asks would sign it
-		p, err := d.cfg.Coord.Preview(ctx, &job)
+		p, err := d.cfg.Loop.Preview(ctx, &job)
 		if err != nil {
 			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 		}
@@ -39,10 +39,10 @@ func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, er
 // of what an order waits for its answer (orders.AcceptTimeout).
 const settle = 2 * time.Second
 
-func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
-	ask := d.cfg.Coord.Balance
+func (d *Decider) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
+	ask := d.cfg.Loop.Balance
 	if q.DryRun {
-		ask = d.cfg.Coord.Rebalance
+		ask = d.cfg.Loop.Rebalance
 	}
 	moves, busy, err := ask(ctx, q.Job)
 	for end := time.Now().Add(settle); busy && err == nil && time.Now().Before(end) && pause.For(ctx, settle/20) == nil; {

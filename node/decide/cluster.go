@@ -13,10 +13,10 @@ import (
 )
 
 // clusterNow is this peer's view as coordinator.
-func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.ClusterView {
+func (d *Decider) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.ClusterView {
 	f := &calls.ClusterView{Index: d.cfg.Replica.Applied()}
 	voters := d.cfg.Deciders.LivingVoters()
-	peers, err := d.cfg.Coord.Peers(ctx)
+	peers, err := d.cfg.Loop.Peers(ctx)
 	if err != nil {
 		return nil // just elected, or no longer
 	}
@@ -35,18 +35,18 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Holds: holds(p.Offer), Trouble: p.Offer.Trouble,
-			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(), Load: p.Load,
+			Troubles: calls.WireTroubles(known), Running: p.Running, Away: p.Away.Milliseconds(), Load: p.Load,
 		})
 	}
-	if freeze, err := d.cfg.Coord.Frozen(ctx); err == nil {
+	if freeze, err := d.cfg.Loop.Frozen(ctx); err == nil {
 		f.Frozen, f.Gone = freeze.String(), freeze.Gone
 	}
 	if ask.All {
-		f.Whys, _ = d.cfg.Coord.Whys(ctx)
+		f.Whys, _ = d.cfg.Loop.Whys(ctx)
 	}
 	if job := ask.Job; job != "" {
-		f.Waiting, _ = d.cfg.Coord.Waiting(ctx, job) // said or not
-		spells, _ := d.cfg.Coord.Waited(ctx, job)
+		f.Waiting, _ = d.cfg.Loop.Waiting(ctx, job) // said or not
+		spells, _ := d.cfg.Loop.Waited(ctx, job)
 		for _, s := range spells {
 			w := calls.Spell{Reason: s.Reason, From: s.From.UnixMilli()}
 			if !s.Lasts {
@@ -61,7 +61,7 @@ func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.Clu
 // startsNothing is what is wrong with a peer that is passed over.
 const startsNothing = "it had room for tasks and did not start them: it gets no others for five minutes, or until it starts one"
 
-const exposed = "its tasks reach its key, so whoever may submit to it owns it; its log says why, and what helps"
+const exposed = "its tasks can read its private key, so anyone who may submit to it can take it over; its log says why, and what helps"
 
 // open is what a peer's owner leaves open to others, as its offer says.
 func open(o session.Offer) (out []api.Trouble) {

@@ -14,7 +14,7 @@ import (
 
 // Execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the
 // asker tries again.
-func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
+func (d *Decider) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	if e := d.allowed(c); e != nil {
 		return calls.Reply{Error: e}, nil
 	}
@@ -45,7 +45,7 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 }
 
 // unsigned tells in words why the ledger did not take a job's order; nil if it did.
-func (d *Desk) unsigned(cmd ledger.Command, r ledger.Result) (e *api.Error) {
+func (d *Decider) unsigned(cmd ledger.Command, r ledger.Result) (e *api.Error) {
 	var job *taskstate.Job
 	switch {
 	case cmd.Submit != nil:
@@ -65,7 +65,7 @@ func (d *Desk) unsigned(cmd ledger.Command, r ledger.Result) (e *api.Error) {
 }
 
 // propose writes one command and turns its refusal into words.
-func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, error) {
+func (d *Decider) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, error) {
 	index, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{cmd})
 	if old := new(ledger.DialectError); errors.As(err, &old) {
 		return calls.Reply{Error: api.Errorf(api.Conflict, "%v", old)}, nil
@@ -80,7 +80,7 @@ func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, er
 	return r, nil
 }
 
-func (d *Desk) allowed(c calls.Call) *api.Error {
+func (d *Decider) allowed(c calls.Call) *api.Error {
 	need := admission.Admin
 	switch {
 	case c.Join != nil, c.Cluster != nil, c.Leave != nil && c.Leave.Peer == c.From, c.OfItself():
@@ -95,7 +95,7 @@ func (d *Desk) allowed(c calls.Call) *api.Error {
 }
 
 // anothers refuses to change a job that another peer ordered, to all but admins.
-func (d *Desk) anothers(c calls.Call) (no *api.Error) {
+func (d *Decider) anothers(c calls.Call) (no *api.Error) {
 	id := c.Changes()
 	if id == "" {
 		return nil

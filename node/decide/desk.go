@@ -11,12 +11,12 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// Config is what a Desk decides with.
+// Config is what a Decider decides with.
 type Config struct {
 	Self     taskstate.PeerID
 	Ledger   Ledger
 	Replica  Replica
-	Coord    Coordinator
+	Loop     Coordinator
 	View     View
 	Deciders Deciders
 	Roster   Roster
@@ -65,7 +65,7 @@ type Roster interface {
 type Coordinator interface {
 	Waiting(context.Context, taskstate.JobID) (why string, err error)
 	Whys(context.Context) (map[taskstate.JobID]string, error)
-	Waited(context.Context, taskstate.JobID) ([]coordinator.Spell, error)
+	Waited(context.Context, taskstate.JobID) ([]coordinator.WaitPeriod, error)
 	Frozen(context.Context) (freeze.State, error)
 	Thaw(context.Context) (was freeze.State, err error)
 	Peers(context.Context) ([]coordinator.PeerLoad, error)
@@ -74,8 +74,8 @@ type Coordinator interface {
 	Preview(context.Context, *taskstate.Job) (coordinator.Preview, error)
 }
 
-// Desk decides what peers call for while this peer coordinates.
-type Desk struct{ cfg Config }
+// Decider decides what peers call for while this peer coordinates.
+type Decider struct{ cfg Config }
 
-// New makes a Desk.
-func New(cfg Config) *Desk { return &Desk{cfg} }
+// New makes a Decider.
+func New(cfg Config) *Decider { return &Decider{cfg} }

@@ -5,7 +5,7 @@
 //	desk := decide.New(decide.Config{…})
 //	reply, err := desk.Execute(ctx, call)   // from calls.Line, on the goroutine of the caller
 //
-// A Desk has no state of its own: all it knows it reads from the ledger, the roster and the
+// A Decider has no state of its own: all it knows it reads from the ledger, the roster and the
 // coordinator's loop. It places no tasks, and holds nothing against who asks twice (calls.Line
 // does).
 package decide

@@ -16,8 +16,8 @@ import (
 )
 
 // executeThaw ends a freeze, as coordinator.
-func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
-	was, err := d.cfg.Coord.Thaw(ctx)
+func (d *Decider) executeThaw(ctx context.Context) (calls.Reply, error) {
+	was, err := d.cfg.Loop.Thaw(ctx)
 	switch {
 	case err != nil:
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
@@ -29,7 +29,7 @@ func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
 
 // executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on
 // who is not let in any more.
-func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove, word *act.Act) (calls.Reply, error) {
+func (d *Decider) executeRemove(ctx context.Context, r ledger.Remove, word *act.Act) (calls.Reply, error) {
 	if err := d.cfg.Ledger.RemoveVoter(ctx, r.Peer); err != nil {
 		if errors.Is(err, quorum.ErrSoleVoter) {
 			return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
@@ -56,7 +56,7 @@ func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove, word *act.Act
 
 // executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock
 // says where it was asked for.
-func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, word *act.Act) (calls.Reply, error) {
+func (d *Decider) executeInvite(ctx context.Context, inv ledger.Invite, word *act.Act) (calls.Reply, error) {
 	r, err := d.propose(ctx, ledger.Command{Invite: &inv, Act: word})
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		for _, i := range s.Invites() {
@@ -69,7 +69,7 @@ func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, word *act.A
 }
 
 // executeJoin admits a stranger that proves an invite, as coordinator.
-func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, error) {
+func (d *Decider) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, error) {
 	refuse := func(code admission.RefusalCode) (calls.Reply, error) {
 		return calls.Reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: code}}}, nil
 	}
@@ -131,7 +131,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 
 // tooOld refuses a newcomer that reads less than the cluster speaks: nobody would be understood by
 // it, or else everybody would have to go back to what it reads.
-func (d *Desk) tooOld(j calls.JoinCall, speaks int) calls.Reply {
+func (d *Decider) tooOld(j calls.JoinCall, speaks int) calls.Reply {
 	why := fmt.Sprintf("%s reads dialect %d, and the cluster speaks %d", cmp.Or(j.Request.Name, j.Peer), max(1, j.Request.Dialect), speaks)
 	return calls.Reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: admission.TooOld, Message: why}}}
 }
@@ -147,7 +147,7 @@ const (
 
 // ComingIn counts the workers that were admitted with a ticket lately and have no session yet. at
 // is the ledger's time.
-func (d *Desk) ComingIn(ticket string, at int64) (count int) {
+func (d *Decider) ComingIn(ticket string, at int64) (count int) {
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		for m := range s.Members() {
 			if m.In() && m.Entry.Ticket == ticket && m.Incarnation == "" && m.Entry.Has(admission.Worker) && at-m.Since < JoinTime.Milliseconds() {
@@ -158,7 +158,7 @@ func (d *Desk) ComingIn(ticket string, at int64) (count int) {
 	return count
 }
 
-func (d *Desk) joined(e admission.Entry) calls.Reply {
+func (d *Decider) joined(e admission.Entry) calls.Reply {
 	return calls.Reply{Join: &admission.JoinAnswer{
 		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.Deciders.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(), Roots: d.cfg.Roster.Roots(),
 	}}

@@ -17,7 +17,7 @@ import (
 
 // executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew.
 // One that may not vote any more gives its seat up first, so that no majority counts on it.
-func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall, word *act.Act) (calls.Reply, error) {
+func (d *Decider) executeRoles(ctx context.Context, q calls.RolesCall, word *act.Act) (calls.Reply, error) {
 	e, ok := d.cfg.Roster.Get(q.Peer)
 	if !ok || e.Removed {
 		return calls.Reply{Error: api.Errorf(api.NotFound, "no peer %s; see `peer peers`", q.Peer)}, nil

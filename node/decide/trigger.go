@@ -14,7 +14,7 @@ import (
 // executeTrigger starts a run of a schedule for now, by the ledger's clock, as coordinator. As with
 // any start, the schedule's overlap says whether it may run beside one that goes on. That is asked
 // first, so that nothing is recorded as skipped, and again where it is decided.
-func (d *Desk) executeTrigger(ctx context.Context, q calls.TriggerCall) (calls.Reply, error) {
+func (d *Decider) executeTrigger(ctx context.Context, q calls.TriggerCall) (calls.Reply, error) {
 	for {
 		run, beside, why := d.triggered(q)
 		switch {
@@ -46,7 +46,7 @@ func (d *Desk) executeTrigger(ctx context.Context, q calls.TriggerCall) (calls.R
 
 // triggered is the run that is to be started, and the one that it may not run beside, "" if there
 // is none: its own id if it runs already.
-func (d *Desk) triggered(q calls.TriggerCall) (run taskstate.Job, beside taskstate.JobID, why *api.Error) {
+func (d *Decider) triggered(q calls.TriggerCall) (run taskstate.Job, beside taskstate.JobID, why *api.Error) {
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		if r, ok := s.Job(q.Run); ok && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
 			beside = q.Run

@@ -85,8 +85,8 @@ type Sync struct {
 
 // Room is how the disk stands, in bytes. Below Mark a peer takes no tasks.
 type Room struct {
-	Free, Total, Mark int64
-	ReadOnly          bool
+	Free, Total, LowLimit int64
+	ReadOnly              bool
 }
 
 // Folder is whose the data folder is, and where.

@@ -86,10 +86,10 @@ var cases = []struct {
 	{"sync", api.FindingFail, Facts{Sync: Is(Sync{P50: 3 * time.Second, P99: 3 * time.Second})}, "3s: look at that disk"},
 	{"sync", api.FindingFail, Facts{Sync: Is(Sync{Failed: "input/output error"})}, "nothing can be written to its disk: input/output error"},
 
-	{"room", api.FindingOK, Facts{Room: Is(Room{Free: 50 << 30, Total: 100 << 30, Mark: 1 << 30})}, "50 GiB of 100 GiB are free"},
-	{"room", api.FindingOK, Facts{Room: Is(Room{Free: 9 << 30, Total: 100 << 30, Mark: 1 << 30})}, "9216 MiB of 100 GiB are free"},
-	{"room", api.FindingWarn, Facts{Room: Is(Room{Free: 2 << 30, Total: 100 << 30, Mark: 1 << 30})}, "nearly full"},
-	{"room", api.FindingFail, Facts{Dir: "/d", Room: Is(Room{Free: 1 << 20, Total: 100 << 30, Mark: 1 << 30})}, "its disk is full: 1 MiB are free of 100 GiB, and below 1024 MiB it takes no tasks: make room on the disk with /d"},
+	{"room", api.FindingOK, Facts{Room: Is(Room{Free: 50 << 30, Total: 100 << 30, LowLimit: 1 << 30})}, "50 GiB of 100 GiB are free"},
+	{"room", api.FindingOK, Facts{Room: Is(Room{Free: 9 << 30, Total: 100 << 30, LowLimit: 1 << 30})}, "9216 MiB of 100 GiB are free"},
+	{"room", api.FindingWarn, Facts{Room: Is(Room{Free: 2 << 30, Total: 100 << 30, LowLimit: 1 << 30})}, "nearly full"},
+	{"room", api.FindingFail, Facts{Dir: "/d", Room: Is(Room{Free: 1 << 20, Total: 100 << 30, LowLimit: 1 << 30})}, "its disk is full: 1 MiB are free of 100 GiB, and below 1024 MiB it takes no tasks: make room on the disk with /d"},
 	{"room", api.FindingFail, Facts{Room: Is(Room{ReadOnly: true, Free: 9 << 40, Total: 9 << 40})}, "read-only"},
 
 	{"folder", api.FindingOK, Facts{Folder: Is(Folder{Owner: "c", User: "c", Mode: "drwx------", FS: "ext4"})}, "its own (drwx------) and on a disk of this machine, ext4"},

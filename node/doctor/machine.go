@@ -40,8 +40,8 @@ func (l *list) room(dir string, r Room) {
 	switch {
 	case r.ReadOnly:
 		l.fail("room", "check that disk, and mount it for writing", "its disk is read-only")
-	case r.Free < r.Mark:
-		l.fail("room", do, "its disk is full: %s are free of %s, and below %s it takes no tasks", size(r.Free), size(r.Total), size(r.Mark))
+	case r.Free < r.LowLimit:
+		l.fail("room", do, "its disk is full: %s are free of %s, and below %s it takes no tasks", size(r.Free), size(r.Total), size(r.LowLimit))
 	case r.Free < r.Total/nearlyShare && r.Free < nearlyFull:
 		l.warn("room", do, "its disk is nearly full: %s are free of %s", size(r.Free), size(r.Total))
 	default:

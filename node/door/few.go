@@ -15,15 +15,17 @@ const (
 )
 
 // few is a listener that hangs up on what is too much.
-type few struct {
+type limitedListener struct {
 	net.Listener
 	limit *limit.Limit
 }
 
-func newFew(l net.Listener) *few { return &few{l, limit.New(maxConns, maxEach)} }
+func newFew(l net.Listener) *limitedListener {
+	return &limitedListener{l, limit.New(maxConns, maxEach)}
+}
 
 // Accept implements net.Listener.
-func (f *few) Accept() (net.Conn, error) {
+func (f *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := f.Listener.Accept()
 		if err != nil {

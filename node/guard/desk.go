@@ -14,8 +14,8 @@ import (
 	"github.com/coveyproject/covey/trust/policy"
 )
 
-// Desk tells this machine's owner what it lets run.
-type Desk struct {
+// OwnerView tells this machine's owner what it lets run.
+type OwnerView struct {
 	Owner   *Owner
 	Guard   *Guard
 	Name    func(taskstate.PeerID) string
@@ -23,7 +23,7 @@ type Desk struct {
 }
 
 // Trust implements api.TrustBackend.
-func (d *Desk) Trust(context.Context) (api.Trust, error) {
+func (d *OwnerView) Trust(context.Context) (api.Trust, error) {
 	d.Owner.Look()
 	p := d.Owner.Now()
 	out := api.Trust{
@@ -56,7 +56,7 @@ func (d *Desk) Trust(context.Context) (api.Trust, error) {
 }
 
 // Untrusted are the keys of other administrators, while nobody at all is let in here.
-func (d *Desk) Untrusted() (keys []api.TrustKey) {
+func (d *OwnerView) Untrusted() (keys []api.TrustKey) {
 	if len(d.Owner.Now().Rules) > 0 || d.Owner.Wrong() != nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (d *Desk) Untrusted() (keys []api.TrustKey) {
 }
 
 // TryTrust implements api.TrustBackend.
-func (d *Desk) TryTrust(_ context.Context, t api.TrustTry) (api.TrustTried, error) {
+func (d *OwnerView) TryTrust(_ context.Context, t api.TrustTry) (api.TrustTried, error) {
 	d.Owner.Look()
 	c := policy.ClaimOf(&t.Job)
 	c.On, c.By, c.Signed = d.Guard.cfg.Self, t.By, true

@@ -100,9 +100,9 @@ func (f *File) Warning() string {
 	case f.wrong == nil:
 		return ""
 	case f.text == nil:
-		return fmt.Sprintf("the policy of this machine cannot be read (%v): nothing runs here until you mend it with `peer trust edit`", f.wrong)
+		return fmt.Sprintf("the policy of this machine cannot be read (%v): nothing runs here until you fix it with `peer trust edit`", f.wrong)
 	}
-	return fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force until the next start; mend it with `peer trust edit`", f.wrong)
+	return fmt.Sprintf("the policy of this machine cannot be read (%v): what it said last is in force until the next start; fix it with `peer trust edit`", f.wrong)
 }
 
 // Wrong is why the file as it is now is not in force; nil: it is.

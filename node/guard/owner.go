@@ -192,7 +192,7 @@ func (o *Owner) Warnings() (out []string) {
 	}
 	for i, r := range o.Now().Rules {
 		if why := noUser(r.As); why != "" {
-			out = append(out, fmt.Sprintf("rule %d of this machine's policy (line %d) lets nothing run: %s; mend it with `peer trust edit`", i+1, r.Line, why))
+			out = append(out, fmt.Sprintf("rule %d of this machine's policy (line %d) lets nothing run: %s; fix it with `peer trust edit`", i+1, r.Line, why))
 		}
 	}
 	return append(out, o.Undecided()...)

@@ -57,7 +57,7 @@ func TestARuleForAUserThatTheMachineHasNotIsToldAndLetsNothingRun(t *testing.T) 
 	if w := strings.Join(o.Warnings(), "\n"); !strings.Contains(w, "rule 1 of this machine's policy (line 2) lets nothing run: tasks are to run as nobody-of-this-name") {
 		t.Errorf("it warns %q", w)
 	}
-	d := guard.Desk{Owner: o, Guard: b.Guard}
+	d := guard.OwnerView{Owner: o, Guard: b.Guard}
 	got, err := d.TryTrust(t.Context(), api.TrustTry{Job: *task(mine, 1).Job})
 	if err != nil || got.Allowed || got.Rule != 1 || !strings.Contains(got.Reason, "nobody-of-this-name") || got.Held != nil {
 		t.Errorf("%+v, %v", got, err)

@@ -33,7 +33,7 @@ type AskerConfig struct {
 	Self  taskstate.PeerID
 	Dial  func(ctx context.Context, peer, protocol string) (net.Conn, error)
 	Seats func() []taskstate.PeerID // those that vote, as far as is known here
-	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Word
+	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Remembered
 }
 
 // Asker asks those who hold a seat, and answers them.
@@ -52,7 +52,7 @@ func (a *Asker) Seats() []taskstate.PeerID { return a.cfg.Seats() }
 
 // Of is what is remembered of a worker's incarnation, here and by the others. It fails if fewer
 // than a majority of the seats say anything, and takes no longer than patience.
-func (a *Asker) Of(ctx context.Context, peer taskstate.PeerID, inc taskstate.Incarnation, c Comer) (Word, error) {
+func (a *Asker) Of(ctx context.Context, peer taskstate.PeerID, inc taskstate.Incarnation, c SessionRequest) (Remembered, error) {
 	seats := a.Seats()
 	c.Seated = peer != a.cfg.Self && slices.Contains(seats, peer)
 	q := Inquire(c, a.cfg.Known(peer, inc), len(seats), time.Now())
@@ -97,7 +97,7 @@ func (a *Asker) Of(ctx context.Context, peer taskstate.PeerID, inc taskstate.Inc
 	return w, nil
 }
 
-func (a *Asker) one(ctx context.Context, peer taskstate.PeerID, q ask) (w Word, err error) {
+func (a *Asker) one(ctx context.Context, peer taskstate.PeerID, q ask) (w Remembered, err error) {
 	c, err := a.cfg.Dial(ctx, peer, Protocol)
 	if err != nil {
 		return w, err

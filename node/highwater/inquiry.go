@@ -4,13 +4,14 @@ import "time"
 
 // Word is what somebody remembers of one worker: the number of the newest batch it signed, and that
 // batch's sum if it is at hand.
-type Word struct {
+type Remembered struct {
 	Number uint64 `cbor:"1,keyasint,omitempty"`
 	Sum    []byte `cbor:"2,keyasint,omitempty"`
 }
 
-// Comer is a worker that asks for a session, as far as it matters what others remember of it.
-type Comer struct {
+// SessionRequest is a worker that asks for a session, as far as it matters what others remember of
+// it.
+type SessionRequest struct {
 	Registered bool   // the ledger knows its incarnation: it may have had a session before
 	Resumes    bool   // it names a session of this start of its, at which it was told what is remembered
 	Last       uint64 // the newest batch it knows of
@@ -36,11 +37,11 @@ type Inquiry struct {
 	need                int // who must have told for a majority
 	own                 int // seats of the worker
 	began               time.Time
-	best                Word
+	best                Remembered
 }
 
 // Inquire begins with what the coordinator itself remembers; seats are all, its own included.
-func Inquire(c Comer, own Word, seats int, now time.Time) *Inquiry {
+func Inquire(c SessionRequest, own Remembered, seats int, now time.Time) *Inquiry {
 	q := &Inquiry{asked: seats - 1, told: 1, need: seats/2 + 1, began: now, best: own}
 	if c.Seated {
 		q.asked, q.own = q.asked-1, 1
@@ -55,7 +56,7 @@ func Inquire(c Comer, own Word, seats int, now time.Time) *Inquiry {
 func (q *Inquiry) Asks() bool { return q.asked > 0 }
 
 // Told takes one other's answer.
-func (q *Inquiry) Told(w Word) {
+func (q *Inquiry) Told(w Remembered) {
 	q.told++
 	if w.Number > q.best.Number || w.Number == q.best.Number && len(q.best.Sum) == 0 {
 		q.best = w
@@ -79,4 +80,4 @@ func (q *Inquiry) Next(now time.Time) time.Time {
 
 // Outcome is the most that anybody remembers. ok is false if fewer than a majority are there: then
 // nothing follows from it.
-func (q *Inquiry) Outcome() (w Word, ok bool) { return q.best, q.told+q.own >= q.need }
+func (q *Inquiry) Outcome() (w Remembered, ok bool) { return q.best, q.told+q.own >= q.need }

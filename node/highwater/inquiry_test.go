@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheQuestionAboutAWorkerIsAskedAsItsVersionHasIt(t *testing.T) {
-	golden.Wires(t, "wires.txt", golden.Wire{Name: Protocol, Frames: map[string]any{"ask": &ask{}, "word": &Word{}}})
+	golden.Wires(t, "wires.txt", golden.Wire{Name: Protocol, Frames: map[string]any{"ask": &ask{}, "word": &Remembered{}}})
 }
 
 // Whatever a majority remembers is found, in whichever order the others answer, or do not.
@@ -30,7 +30,7 @@ func TestWhatAMajorityRemembersIsFoundByAnyMajority(t *testing.T) {
 		if len(others) > 0 && rapid.Bool().Draw(t, "the worker's peer holds a seat") {
 			seated, others = 1, others[1:]
 		}
-		q := Inquire(Comer{Registered: true, Last: 9, Seated: seated == 1}, Word{Number: words[0]}, seats, now)
+		q := Inquire(SessionRequest{Registered: true, Last: 9, Seated: seated == 1}, Remembered{Number: words[0]}, seats, now)
 		told, best := 1, words[0]
 		order := rapid.Permutation(others).Draw(t, "order")
 		for _, i := range order {
@@ -47,7 +47,7 @@ func TestWhatAMajorityRemembersIsFoundByAnyMajority(t *testing.T) {
 				q.Silent()
 				continue
 			}
-			q.Told(Word{Number: words[i]})
+			q.Told(Remembered{Number: words[i]})
 			told, best = told+1, max(best, words[i])
 		}
 		for next := q.Next(now); !next.IsZero(); next = q.Next(now) {
@@ -81,12 +81,12 @@ func indices(n int) (all []int) {
 }
 
 func TestNobodyIsAskedAboutAWorkerOfWhichNobodyCanSayMore(t *testing.T) {
-	for name, c := range map[string]Comer{
+	for name, c := range map[string]SessionRequest{
 		"the ledger does not know it":           {Last: 3},
 		"it goes on with a session":             {Registered: true, Resumes: true, Last: 3},
 		"it knows less than is remembered here": {Registered: true, Last: 2},
 	} {
-		q := Inquire(c, Word{Number: 3}, 5, time.Unix(0, 0))
+		q := Inquire(c, Remembered{Number: 3}, 5, time.Unix(0, 0))
 		if got, ok := q.Outcome(); q.Asks() || !q.Next(time.Unix(0, 0)).IsZero() || !ok || got.Number != 3 {
 			t.Errorf("%s: asks %t, %v, %t", name, q.Asks(), got, ok)
 		}
@@ -100,11 +100,11 @@ func board(t *testing.T, numbers ...uint64) (*memnet.Network, []*Asker) {
 	net, all := memnet.New(), []*Asker(nil)
 	for i, name := range names {
 		h := net.Host(name)
-		a := NewAsker(AskerConfig{Self: name, Dial: h.Dial, Seats: func() []taskstate.PeerID { return names }, Known: func(_ taskstate.PeerID, inc taskstate.Incarnation) Word {
+		a := NewAsker(AskerConfig{Self: name, Dial: h.Dial, Seats: func() []taskstate.PeerID { return names }, Known: func(_ taskstate.PeerID, inc taskstate.Incarnation) Remembered {
 			if inc != "life" {
-				return Word{}
+				return Remembered{}
 			}
-			return Word{Number: numbers[i], Sum: []byte(name)}
+			return Remembered{Number: numbers[i], Sum: []byte(name)}
 		}})
 		h.Handle(Protocol, a.Serve)
 		all = append(all, a)
@@ -113,7 +113,7 @@ func board(t *testing.T, numbers ...uint64) (*memnet.Network, []*Asker) {
 	return net, all
 }
 
-var comesBack = Comer{Registered: true, Last: 3}
+var comesBack = SessionRequest{Registered: true, Last: 3}
 
 func TestACoordinatorThatWasAwayLearnsWhatTheOthersRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ type Finder struct {
 
 // Copies has up to need of the candidates keep a copy, the first ones first. It returns who does,
 // and who was asked and does not; nobody is asked any more then.
-func (f Finder) Copies(ctx context.Context, r Request, need int, candidates []string) (kept []string, no []No) {
+func (f Finder) Copies(ctx context.Context, r Request, need int, candidates []string) (kept []string, no []Decline) {
 	s := NewSearch(need, candidates, time.Now())
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup

@@ -43,7 +43,7 @@ type Search struct {
 
 	asked map[string]*asked
 	kept  []string
-	no    []No
+	no    []Decline
 }
 
 // asked is a peer that has not answered.
@@ -53,7 +53,7 @@ type asked struct {
 }
 
 // No says which peer keeps no copy, and why.
-type No struct {
+type Decline struct {
 	Peer string
 	Why  error
 }
@@ -149,8 +149,8 @@ func (s *Search) waiting() (peers []string) {
 
 func (s *Search) refuse(peer string, why error) {
 	delete(s.asked, peer)
-	s.no = append(s.no, No{peer, why})
+	s.no = append(s.no, Decline{peer, why})
 }
 
 // Kept is who keeps a copy, in the order of their answers, and who was asked and does not.
-func (s *Search) Kept() (kept []string, no []No) { return s.kept, s.no }
+func (s *Search) Kept() (kept []string, no []Decline) { return s.kept, s.no }

@@ -37,22 +37,22 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("covey_"+name, help, labels, nil)
 }
 
-// sight is one look at everything that goes up and down. What could not be seen is not told.
-type sight []prometheus.Metric
+// snapshot is one look at everything that goes up and down. What could not be seen is not told.
+type snapshot []prometheus.Metric
 
-func (s sight) Describe(chan<- *prometheus.Desc) {} // unchecked: what it tells differs
+func (s snapshot) Describe(chan<- *prometheus.Desc) {} // unchecked: what it tells differs
 
-func (s sight) Collect(to chan<- prometheus.Metric) {
+func (s snapshot) Collect(to chan<- prometheus.Metric) {
 	for _, m := range s {
 		to <- m
 	}
 }
 
-func (s *sight) gauge(d *prometheus.Desc, v float64, labels ...string) {
+func (s *snapshot) gauge(d *prometheus.Desc, v float64, labels ...string) {
 	*s = append(*s, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...))
 }
 
-func (s *sight) counter(d *prometheus.Desc, v float64, labels ...string) {
+func (s *snapshot) counter(d *prometheus.Desc, v float64, labels ...string) {
 	*s = append(*s, prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...))
 }
 
@@ -64,9 +64,9 @@ func one(yes bool) float64 {
 }
 
 // look asks for everything that goes up and down.
-func (m *Meter) look(ctx context.Context) sight {
+func (m *Meter) look(ctx context.Context) snapshot {
 	var (
-		s    sight
+		s    snapshot
 		both sync.WaitGroup
 		ps   api.Peers
 		js   api.Jobs
@@ -101,7 +101,7 @@ func (m *Meter) look(ctx context.Context) sight {
 }
 
 // peers tells of members, and of this peer among them.
-func (s *sight) peers(ps api.Peers) {
+func (s *snapshot) peers(ps api.Peers) {
 	standings, paths := map[string]int{}, map[string]int{"direct": 0, "relayed": 0, "none": 0}
 	var rtts []float64
 	for i := range ps.Peers {
@@ -133,7 +133,7 @@ func (s *sight) peers(ps api.Peers) {
 	*s = append(*s, prometheus.MustNewConstSummary(linkRTT, uint64(len(rtts)), sum, map[float64]float64{0.5: rtts[len(rtts)/2], 1: rtts[len(rtts)-1]}))
 }
 
-func (s *sight) self(p *api.Peer) {
+func (s *snapshot) self(p *api.Peer) {
 	s.gauge(sessionUp, one(p.Standing == ready))
 	for kind, v := range map[string]float64{"offered": p.CPUs, "running": p.CPUsRunning, "queued": p.CPUsQueued} {
 		s.gauge(cpus, v, kind)
@@ -151,7 +151,7 @@ const (
 )
 
 // jobs tells of jobs and their tasks, and what those wait for.
-func (s *sight) jobs(js api.Jobs, led, frozen bool) {
+func (s *snapshot) jobs(js api.Jobs, led, frozen bool) {
 	ofJobs, ofTasks, waiting := map[string]int{}, map[string]int{}, map[string]int{"coordinator": 0, "after": 0, "freeze": 0, "place": 0}
 	for i := range js.Jobs {
 		j := &js.Jobs[i]

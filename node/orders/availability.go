@@ -19,7 +19,7 @@ func (o *Orders) SetAvailability(ctx context.Context, peer string, a api.Availab
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
-	cmd := ledger.Avail{Peer: id, Availability: ledger.Availability(a.Availability), Reason: a.Reason}
+	cmd := ledger.SetAvailability{Peer: id, Availability: ledger.Availability(a.Availability), Reason: a.Reason}
 	switch {
 	case a.Availability != api.Active && a.Availability != api.Paused && a.Availability != api.Drained:
 		return api.PeerAnswer{}, api.Errorf(api.Usage, "availability %q: expected active, pause or drain", a.Availability)

@@ -56,7 +56,7 @@ type View interface {
 type Deciders interface {
 	WhoIsMissing() string
 	TryAgain() string
-	LossText(lost ...quorum.Loss) string
+	LossText(lost ...quorum.LostSeat) string
 }
 
 // Line brings a call to the coordinator.
@@ -90,8 +90,8 @@ type Ledger interface {
 	AskCopy(context.Context, taskstate.PeerID) (quorum.Copy, error)
 	Recover(context.Context, taskstate.PeerID, quorum.Copy) (uint64, error)
 	Marked(generation uint64) uint64
-	Losses() []quorum.Loss
-	Covers(quorum.Copy, quorum.Loss) bool
+	Losses() []quorum.LostSeat
+	Covers(quorum.Copy, quorum.LostSeat) bool
 }
 
 // Disk carries out writes for those who must answer in time.

@@ -152,7 +152,7 @@ func (o *Orders) canDecide(s *survey) error {
 	known := uint64(0)
 	for _, c := range s.copies {
 		if c.err == nil && c.copy.Coordinator != "" {
-			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", o.cfg.Who.Called(c.peer), o.cfg.Who.Called(c.copy.Coordinator))
+			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; fix the network, or run `peer recover` again in ten seconds if it died just now", o.cfg.Who.Called(c.peer), o.cfg.Who.Called(c.copy.Coordinator))
 		}
 		if c.err == nil && c.copy.Generation == s.copies[0].copy.Generation && len(c.copy.Voters) > 0 && (c.copy.VotersIndex > known || s.voters == nil) {
 			s.voters, known = c.copy.Voters, c.copy.VotersIndex

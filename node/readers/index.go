@@ -13,10 +13,10 @@ import (
 type index struct {
 	peers numbers[taskstate.PeerID]
 	jobs  numbers[taskstate.JobID]
-	first map[short]place
-	more  map[short][]place  // of further submitters
-	kept  map[short][]uint32 // who keeps it for older tasks of the same submitter that name it too
-	made  int                // names when it was made
+	first map[short]newestUse
+	more  map[short][]newestUse // of further submitters
+	kept  map[short][]uint32    // who keeps it for older tasks of the same submitter that name it too
+	made  int                   // names when it was made
 }
 
 // short is enough of a name to tell names apart: of two that are alike, who may read one may read
@@ -24,7 +24,7 @@ type index struct {
 type short [12]byte
 
 // place is the newest task of a submitter that names something; slot 0: the inputs of its job.
-type place struct{ by, job, slot uint32 }
+type newestUse struct{ by, job, slot uint32 }
 
 // numbers are short names for long ones.
 type numbers[T comparable] struct {
@@ -46,13 +46,13 @@ func (x *numbers[T]) number(id T) uint32 {
 }
 
 func newIndex() index {
-	return index{first: map[short]place{}, more: map[short][]place{}, kept: map[short][]uint32{}}
+	return index{first: map[short]newestUse{}, more: map[short][]newestUse{}, kept: map[short][]uint32{}}
 }
 
 // full tells whether it holds so much that is forgotten that it is to be made anew.
 func (x *index) full() bool { return len(x.first) > 2*x.made+maxNotes }
 
-func (x *index) add(s *ledger.State, root piece.Root, p place) {
+func (x *index) add(s *ledger.State, root piece.Root, p newestUse) {
 	if root.IsZero() {
 		return
 	}
@@ -67,7 +67,7 @@ func (x *index) add(s *ledger.State, root piece.Root, p place) {
 		x.first[key] = p
 		return
 	}
-	at := slices.IndexFunc(x.more[key], func(q place) bool { return q.by == p.by })
+	at := slices.IndexFunc(x.more[key], func(q newestUse) bool { return q.by == p.by })
 	if at < 0 {
 		x.more[key] = append(x.more[key], p)
 		return
@@ -77,7 +77,7 @@ func (x *index) add(s *ledger.State, root piece.Root, p place) {
 }
 
 // keep remembers who keeps something for a task whose place another one takes.
-func (x *index) keep(s *ledger.State, key short, p place) {
+func (x *index) keep(s *ledger.State, key short, p newestUse) {
 	if p.slot == 0 {
 		return
 	}
@@ -94,13 +94,13 @@ func (x *index) keeps(root piece.Root, peer taskstate.PeerID) bool {
 }
 
 // places are those that name something.
-func (x *index) places(root piece.Root) []place {
+func (x *index) places(root piece.Root) []newestUse {
 	key := short(root[:])
 	p, ok := x.first[key]
 	if !ok {
 		return nil
 	}
-	return append([]place{p}, x.more[key]...)
+	return append([]newestUse{p}, x.more[key]...)
 }
 
 // addJob adds all that a job names.
@@ -119,7 +119,7 @@ func (x *index) addInputs(s *ledger.State, j *ledger.JobRecord) {
 	if len(roots) == 0 {
 		return
 	}
-	p := place{by: x.peers.number(j.Job().Submitter), job: x.jobs.number(j.Job().ID)}
+	p := newestUse{by: x.peers.number(j.Job().Submitter), job: x.jobs.number(j.Job().ID)}
 	for _, r := range roots {
 		x.add(s, r, p)
 	}
@@ -130,7 +130,7 @@ func (x *index) addSaved(s *ledger.State, j *ledger.JobRecord, slot int) {
 	if end == nil || end.Saved == nil {
 		return
 	}
-	p := place{by: x.peers.number(j.Job().Submitter), job: x.jobs.number(j.Job().ID), slot: uint32(slot)}
+	p := newestUse{by: x.peers.number(j.Job().Submitter), job: x.jobs.number(j.Job().ID), slot: uint32(slot)}
 	x.add(s, end.Saved.Root, p)
 	x.add(s, end.Saved.Logs, p)
 }

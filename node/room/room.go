@@ -39,15 +39,15 @@ const (
 	lookAge = 10 * time.Millisecond
 )
 
-// Config is what a Keeper needs.
+// Config is what a Watch needs.
 type Config struct {
 	Dir  string                         // the data folder
 	Look func() (supervise.Room, error) // nil: the file system of Dir
 	Say  func(err error)                // told of every change: a *Low, or nil when there is room again; one call at a time
 }
 
-// Keeper looks after the room of one disk. Its methods may be called by anybody.
-type Keeper struct {
+// Watch looks after the room of one disk. Its methods may be called by anybody.
+type Watch struct {
 	cfg  Config
 	wake wake.Signal
 
@@ -74,7 +74,7 @@ func (l *Low) Error() string {
 }
 
 // Advice says what to do when the disk has refused something.
-func (k *Keeper) Advice() string {
+func (k *Watch) Advice() string {
 	r, err := k.cfg.Look()
 	switch {
 	case err != nil:
@@ -96,8 +96,8 @@ func size(n int64) string {
 
 // Open looks at the disk. If it is low, the reserve of before is given back, so that this start can
 // write what it must; otherwise there is one now.
-func Open(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, wake: wake.New()}
+func Open(cfg Config) *Watch {
+	k := &Watch{cfg: cfg, wake: wake.New()}
 	if cfg.Look == nil {
 		k.cfg.Look = func() (supervise.Room, error) { return supervise.RoomOf(cfg.Dir) }
 	}
@@ -110,7 +110,7 @@ func Open(cfg Config) *Keeper {
 }
 
 // Run looks again and again, until ctx ends. A disk that does not answer is not waited for.
-func (k *Keeper) Run(ctx context.Context) error {
+func (k *Watch) Run(ctx context.Context) error {
 	t := time.NewTicker(every)
 	defer t.Stop()
 	looked := make(chan struct{}, 1)
@@ -150,19 +150,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // LookNow has Run look at once: something was refused.
-func (k *Keeper) LookNow() {
+func (k *Watch) LookNow() {
 	k.wake.Set()
 }
 
 // Low is why this peer is to take nothing on, nil if there is room.
-func (k *Keeper) Low() *Low {
+func (k *Watch) Low() *Low {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.low
 }
 
 // LowNow is Low as it is at this moment.
-func (k *Keeper) LowNow() *Low {
+func (k *Watch) LowNow() *Low {
 	k.mu.Lock()
 	old := time.Since(k.seen) > lookAge
 	k.mu.Unlock()
@@ -174,7 +174,7 @@ func (k *Keeper) LowNow() *Low {
 
 // Lacks is how many bytes have to become free before this peer takes tasks again, as far as that
 // helps.
-func (k *Keeper) Lacks() int64 {
+func (k *Watch) Lacks() int64 {
 	low := k.LowNow()
 	if low == nil || low.Room.ReadOnly {
 		return 0
@@ -182,7 +182,7 @@ func (k *Keeper) Lacks() int64 {
 	return max(1, low.Room.Mark()+low.Room.Mark()/wellShare-low.Room.Free)
 }
 
-func (k *Keeper) look() {
+func (k *Watch) look() {
 	r, err := k.cfg.Look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,14 +197,14 @@ func (k *Keeper) look() {
 }
 
 // GiveBack makes the reserve free and tells whether there was one.
-func (k *Keeper) GiveBack() bool {
+func (k *Watch) GiveBack() bool {
 	k.LookNow()
 	return os.Remove(k.path()) == nil
 }
 
-func (k *Keeper) path() string { return filepath.Join(k.cfg.Dir, File) }
+func (k *Watch) path() string { return filepath.Join(k.cfg.Dir, File) }
 
-func (k *Keeper) restock() {
+func (k *Watch) restock() {
 	if _, err := os.Lstat(k.path()); !errors.Is(err, os.ErrNotExist) {
 		return
 	}

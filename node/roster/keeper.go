@@ -24,7 +24,7 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// Config is what a Keeper joins.
+// Config is what a Sync joins.
 type Config struct {
 	Self   taskstate.PeerID
 	Roster *admission.Roster
@@ -38,8 +38,8 @@ type Config struct {
 	NotAdmitted *mailbox.Box[taskstate.PeerID]
 }
 
-// Keeper keeps one peer's roster.
-type Keeper struct {
+// Sync keeps one peer's roster.
+type Sync struct {
 	cfg   Config
 	moved wake.Signal // the gate must look again
 	shows *shows
@@ -47,14 +47,14 @@ type Keeper struct {
 	unkept bool // the last try to write failed, and was told; Run's alone
 }
 
-// New makes a Keeper.
-func New(cfg Config) *Keeper {
-	return &Keeper{cfg: cfg, moved: wake.New(), shows: newShows(cfg.NotAdmitted)}
+// New makes a Sync.
+func New(cfg Config) *Sync {
+	return &Sync{cfg: cfg, moved: wake.New(), shows: newShows(cfg.NotAdmitted)}
 }
 
 // Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles
 // what differs from the ledger, until ctx ends.
-func (k *Keeper) Run(ctx context.Context, changed func()) error {
+func (k *Sync) Run(ctx context.Context, changed func()) error {
 	again := time.NewTimer(settleFirst)
 	defer again.Stop()
 	defer k.flush()
@@ -93,7 +93,7 @@ const flushDelay = time.Second
 
 // flush writes what was learnt and tells whether that worked. A disk may be full for hours: it
 // warns of the first failure of many.
-func (k *Keeper) flush() bool {
+func (k *Sync) flush() bool {
 	err := k.cfg.Roster.Flush()
 	if err != nil && !k.unkept {
 		k.cfg.Log.Warn("roster not kept; it is tried again", "err", err)
@@ -102,8 +102,8 @@ func (k *Keeper) flush() bool {
 	return !k.unkept
 }
 
-// Level tells whether this peer's replica of the ledger is current.
-func (k *Keeper) Level() bool {
+// InSync tells whether this peer's replica of the ledger is current.
+func (k *Sync) InSync() bool {
 	l := k.cfg.Ledger()
 	if l == nil {
 		return false
@@ -112,8 +112,8 @@ func (k *Keeper) Level() bool {
 	return ok
 }
 
-// Past is up to where this peer has applied the ledger.
-func (k *Keeper) Past() (generation, index uint64) {
+// AppliedUpTo is up to where this peer has applied the ledger.
+func (k *Sync) AppliedUpTo() (generation, index uint64) {
 	l := k.cfg.Ledger()
 	if l == nil {
 		return 0, 0
@@ -122,7 +122,7 @@ func (k *Keeper) Past() (generation, index uint64) {
 }
 
 // Trust keeps the roster, and so the gate, in step with the ledger.
-func (k *Keeper) Trust(entries ...admission.Entry) {
+func (k *Sync) Trust(entries ...admission.Entry) {
 	if err := k.cfg.Roster.Trust(entries...); err != nil {
 		k.cfg.Log.Warn("roster not kept", "err", err)
 	}
@@ -131,7 +131,7 @@ func (k *Keeper) Trust(entries ...admission.Entry) {
 
 // TrustLedger brings the roster level with the replica: after a snapshot, and at the start, when
 // entries were applied before anybody listened.
-func (k *Keeper) TrustLedger() {
+func (k *Sync) TrustLedger() {
 	var all []admission.Entry
 	k.cfg.Ledger().Replica().Read(func(s *ledger.State) {
 		for m := range s.Members() {
@@ -142,14 +142,14 @@ func (k *Keeper) TrustLedger() {
 }
 
 // MayVote tells whether the roster has a peer with the role voter.
-func (k *Keeper) MayVote(peer taskstate.PeerID) bool {
+func (k *Sync) MayVote(peer taskstate.PeerID) bool {
 	e, ok := k.cfg.Roster.Get(peer)
 	return ok && e.Has(admission.Voter)
 }
 
 // Show presents this peer's roster entry to one that refused it, and tells whether it admits us
 // now. If this peer was removed, the roster has the proof afterwards.
-func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
+func (k *Sync) Show(ctx context.Context, peer taskstate.PeerID) bool {
 	err := admission.Show(ctx, k.cfg.Net, peer, k.cfg.Roster)
 	if err != nil {
 		k.cfg.Log.Debug("not admitted", "by", peer, "err", err)
@@ -160,16 +160,16 @@ func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
 }
 
 // Moved has the roster looked at again, off the goroutine that calls.
-func (k *Keeper) Moved() { k.moved.Set() }
+func (k *Sync) Moved() { k.moved.Set() }
 
 // Removed tells whether this peer's own membership has ended.
-func (k *Keeper) Removed() bool {
+func (k *Sync) Removed() bool {
 	e, ok := k.cfg.Roster.Get(k.cfg.Self)
 	return ok && e.Removed
 }
 
 // ErrRemoved says what became of this peer's membership.
-func (k *Keeper) ErrRemoved() error {
+func (k *Sync) ErrRemoved() error {
 	e, _ := k.cfg.Roster.Get(k.cfg.Self)
 	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
 		k.cfg.Roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime+" MST"))

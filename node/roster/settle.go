@@ -23,8 +23,8 @@ type Settling map[taskstate.PeerID]time.Time
 
 // Look compares roster and ledger, puts right what has differed for long enough, and sets the timer
 // for when it is to be called again.
-func (s Settling) Look(k *Keeper, again *time.Timer) {
-	if !k.Level() {
+func (s Settling) Look(k *Sync, again *time.Timer) {
+	if !k.InSync() {
 		clear(s)
 		again.Reset(SettleAfter)
 		return
@@ -63,7 +63,7 @@ func (s Settling) Look(k *Keeper, again *time.Timer) {
 	s.carryOut(k, drop, trust)
 }
 
-func (s Settling) carryOut(k *Keeper, drop []string, trust []admission.Entry) {
+func (s Settling) carryOut(k *Sync, drop []string, trust []admission.Entry) {
 	if len(drop)+len(trust) == 0 {
 		return
 	}

@@ -53,13 +53,13 @@ func (s *Saver) copies(t *task, saved taskstate.Saved, need int) *taskstate.Save
 	return &saved
 }
 
-// shy remembers who kept nothing, so that not every task asks again.
-type shy struct {
+// declined remembers who kept nothing, so that not every task asks again.
+type declined struct {
 	mu sync.Mutex
-	of map[taskstate.PeerID]shyness
+	of map[taskstate.PeerID]declinedUntil
 }
 
-type shyness struct {
+type declinedUntil struct {
 	until time.Time
 	why   error
 }
@@ -72,12 +72,12 @@ const (
 )
 
 // sort takes those away who are not asked now.
-func (s *shy) sort(peers []taskstate.PeerID, now time.Time) (willing []taskstate.PeerID, no []keep.No) {
+func (s *declined) sort(peers []taskstate.PeerID, now time.Time) (willing []taskstate.PeerID, no []keep.Decline) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range peers {
 		if is, ok := s.of[p]; ok && now.Before(is.until) {
-			no = append(no, keep.No{Peer: p, Why: is.why})
+			no = append(no, keep.Decline{Peer: p, Why: is.why})
 			continue
 		}
 		delete(s.of, p)
@@ -87,11 +87,11 @@ func (s *shy) sort(peers []taskstate.PeerID, now time.Time) (willing []taskstate
 }
 
 // note remembers who refused.
-func (s *shy) note(no []keep.No, now time.Time) {
+func (s *declined) note(no []keep.Decline, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range no {
-		is := shyness{now.Add(shySilent), n.Why}
+		is := declinedUntil{now.Add(shySilent), n.Why}
 		var told *keep.Refused
 		if errors.As(n.Why, &told) {
 			switch told.Code {
@@ -104,7 +104,7 @@ func (s *shy) note(no []keep.No, now time.Time) {
 			}
 		}
 		if s.of == nil {
-			s.of = map[taskstate.PeerID]shyness{}
+			s.of = map[taskstate.PeerID]declinedUntil{}
 		}
 		s.of[n.Peer] = is
 	}

@@ -179,7 +179,7 @@ func add(text, more string) string {
 }
 
 // owed says why there are fewer copies than wanted.
-func owed(no []keep.No, others int, name func(taskstate.PeerID) string) string {
+func owed(no []keep.Decline, others int, name func(taskstate.PeerID) string) string {
 	if others == 0 {
 		return "no other peer is here"
 	}

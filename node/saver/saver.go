@@ -46,7 +46,7 @@ type Inputs func(context.Context, taskstate.Launch) ([]tree.Placed, error)
 type Saver struct {
 	Runner
 	cfg  Config
-	shy  shy
+	shy  declined
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
 	all  sync.WaitGroup // goroutines

@@ -210,7 +210,7 @@ func (s *Stager) run(ctx context.Context, x *set) {
 			s.cfg.Log.Warn("inputs did not come", "job", x.job.ID, "err", err)
 			say("its inputs did not come: " + err.Error())
 		}
-		if !s.rest(ctx, pause) {
+		if !s.waitOrNewPeer(ctx, pause) {
 			return
 		}
 	}
@@ -234,7 +234,7 @@ func noRoom(err error) bool {
 
 // rest waits, but not when somebody has come who may have what is missing. It tells whether to go
 // on.
-func (s *Stager) rest(ctx context.Context, pause time.Duration) bool {
+func (s *Stager) waitOrNewPeer(ctx context.Context, pause time.Duration) bool {
 	before := s.here()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

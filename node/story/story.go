@@ -144,7 +144,7 @@ func (s *Story) Add(of Entry, events ...Event) {
 		s.newest = of
 	}
 	for _, e := range events {
-		e.Entry, e.Text = of, cut(e.Text)
+		e.Entry, e.Text = of, clipText(e.Text)
 		s.take(e)
 		s.fresh = append(s.fresh, e)
 	}
@@ -165,7 +165,7 @@ func (s *Story) take(e Event) {
 }
 
 // cut ends a text that is too long.
-func cut(text string) string {
+func clipText(text string) string {
 	if len(text) <= maxText {
 		return text
 	}

@@ -66,7 +66,7 @@ func TestOnlyWhatWasAskedForIsTakenForOutput(t *testing.T) {
 		"nothing at all":              {part(0), []answer{piece(Stdout, 0, "", true)}, "", ""},
 		"the other stream":            {part(0), []answer{piece(Stderr, 0, "x", false)}, "", "not asked for"},
 		"a stream there is not":       {part(0), []answer{piece("stdin", 0, "x", false)}, "", "not asked for"},
-		"more after the end":          {Both(task, false), []answer{piece(Stdout, 0, "a", true), piece(Stdout, 1, "b", true)}, "a", "not asked for"},
+		"more after the end":          {AllOutput(task, false), []answer{piece(Stdout, 0, "a", true), piece(Stdout, 1, "b", true)}, "a", "not asked for"},
 		"a gap":                       {part(0), []answer{piece(Stdout, 0, "a", false), piece(Stdout, 2, "b", true)}, "a", "not asked for"},
 		"the same again":              {part(0), []answer{piece(Stdout, 0, "a", false), piece(Stdout, 0, "a", true)}, "a", "not asked for"},
 		"before the offset":           {part(7), []answer{piece(Stdout, 0, "a", true)}, "", "not asked for"},
@@ -83,7 +83,7 @@ func TestOnlyWhatWasAskedForIsTakenForOutput(t *testing.T) {
 }
 
 func TestAnOwnerThatFallsSilentIsGivenUp(t *testing.T) {
-	_, err := against(t, Both(task, true), piece(Stdout, 0, "a", false))
+	_, err := against(t, AllOutput(task, true), piece(Stdout, 0, "a", false))
 	var e net.Error
 	if !errors.As(err, &e) || !e.Timeout() {
 		t.Errorf("%v", err)

@@ -106,7 +106,7 @@ func TestTheOutputOfAnEndedTaskIsReadWhole(t *testing.T) {
 	o.write(Stdout, long)
 	o.write(Stderr, "oops\n")
 	var g got
-	if err := o.store.Copy(t.Context(), Both(task, true), g.chunk); err != nil {
+	if err := o.store.Copy(t.Context(), AllOutput(task, true), g.chunk); err != nil {
 		t.Fatal(err)
 	}
 	if g.of(Stdout) != long || g.of(Stderr) != "oops\n" || g.eof[Stdout] != 1 || g.eof[Stderr] != 1 {
@@ -116,7 +116,7 @@ func TestTheOutputOfAnEndedTaskIsReadWhole(t *testing.T) {
 
 func TestATaskThatIsNotHereIsNotFound(t *testing.T) {
 	o := newOwner(t, 0, false)
-	if err := o.store.Copy(t.Context(), Both(task, true), nil); !NotFound(err) {
+	if err := o.store.Copy(t.Context(), AllOutput(task, true), nil); !NotFound(err) {
 		t.Fatalf("err = %v", err)
 	}
 	if _, err := o.store.Open(task, Stdout, 0, false); !NotFound(err) {
@@ -260,7 +260,7 @@ func TestATaskThatLeftNothingHasEmptyOutput(t *testing.T) {
 	o.write(Stdout, "")
 	o.givenAway()
 	var g got
-	if err := o.store.Copy(t.Context(), Both(task, true), g.chunk); err != nil {
+	if err := o.store.Copy(t.Context(), AllOutput(task, true), g.chunk); err != nil {
 		t.Fatal(err)
 	}
 	if g.of(Stdout) != "" || g.of(Stderr) != "" || g.eof[Stdout] != 1 || g.eof[Stderr] != 1 {
@@ -337,7 +337,7 @@ func TestAnotherPeerFollowsBothStreamsAsTheyAreWritten(t *testing.T) {
 	far(t, true, func(t *testing.T, o *owner, _ *memnet.Network, b *memnet.Host) {
 		var g got
 		ended := make(chan error, 1)
-		go func() { ended <- Fetch(t.Context(), b, "a", Both(task, true), g.chunk) }()
+		go func() { ended <- Fetch(t.Context(), b, "a", AllOutput(task, true), g.chunk) }()
 		for i, step := range []struct{ stream, data, out, err string }{
 			{Stdout, "one ", "one ", ""}, {Stderr, "two ", "one ", "two "}, {Stdout, "three", "one three", "two "},
 		} {
@@ -377,11 +377,11 @@ func TestALargeOutputArrivesWholeAndASlowReaderIsWaitedFor(t *testing.T) {
 
 func TestAnotherPeerHearsThatItIsNotFound(t *testing.T) {
 	far(t, false, func(t *testing.T, _ *owner, n *memnet.Network, b *memnet.Host) {
-		if err := Fetch(t.Context(), b, "a", Both(task, true), nil); !NotFound(err) {
+		if err := Fetch(t.Context(), b, "a", AllOutput(task, true), nil); !NotFound(err) {
 			t.Errorf("err = %v", err)
 		}
 		n.Kill("a")
-		if err := Fetch(t.Context(), b, "a", Both(task, true), nil); err == nil || NotFound(err) {
+		if err := Fetch(t.Context(), b, "a", AllOutput(task, true), nil); err == nil || NotFound(err) {
 			t.Errorf("a dead peer: %v", err)
 		}
 	})
@@ -420,14 +420,14 @@ func TestAReaderThatGoesAwayAndAnErrorOfItsOwnEndTheFetch(t *testing.T) {
 		o.write(Stdout, "x")
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- Fetch(ctx, b, "a", Both(task, true), func(Chunk) error { return nil }) }()
+		go func() { ended <- Fetch(ctx, b, "a", AllOutput(task, true), func(Chunk) error { return nil }) }()
 		time.Sleep(time.Second)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %v", err)
 		}
 		mine := errors.New("mine")
-		if err := Fetch(t.Context(), b, "a", Both(task, true), func(Chunk) error { return mine }); !errors.Is(err, mine) {
+		if err := Fetch(t.Context(), b, "a", AllOutput(task, true), func(Chunk) error { return mine }); !errors.Is(err, mine) {
 			t.Errorf("err = %v", err)
 		}
 	}) // the bubble ends only when the server's goroutines have
@@ -440,7 +440,7 @@ func TestClosingTheServerEndsItsReaders(t *testing.T) {
 		srv := Serve(n.Host("a"), o.store, nil, nil)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Fetch(t.Context(), n.Host("b"), "a", Both(task, true), func(Chunk) error { return nil })
+			ended <- Fetch(t.Context(), n.Host("b"), "a", AllOutput(task, true), func(Chunk) error { return nil })
 		}()
 		time.Sleep(time.Second)
 		srv.Close()
@@ -456,11 +456,11 @@ func TestTooManyReadersAreToldSo(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range limit.MaxReadersPerPeer {
-			go func() { _ = Fetch(ctx, b, "a", Both(task, true), func(Chunk) error { return nil }) }()
+			go func() { _ = Fetch(ctx, b, "a", AllOutput(task, true), func(Chunk) error { return nil }) }()
 		}
 		time.Sleep(time.Second)
 		var e *Error
-		if err := Fetch(ctx, b, "a", Both(task, true), nil); !errors.As(err, &e) || e.Code != CodeBusy {
+		if err := Fetch(ctx, b, "a", AllOutput(task, true), nil); !errors.As(err, &e) || e.Code != CodeBusy {
 			t.Errorf("err = %v", err)
 		}
 	})
@@ -524,7 +524,7 @@ func decodeRequest(b []byte) (r Request, err error) {
 }
 
 func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
-	b, _ := wire.Marshal(Both(task, true))
+	b, _ := wire.Marshal(AllOutput(task, true))
 	f.Add(b)
 	f.Add([]byte{0xa0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -552,15 +552,15 @@ func TestNobodyFollowsATaskBeforeItIsKnownWhatRuns(t *testing.T) {
 	o.write(Stdout, "so far")
 	s := NewStore(Config{Dir: o.dir, Live: o.store.live, Started: started})
 	var told *Error
-	if err := s.Copy(t.Context(), Both(task, true), func(Chunk) error { return nil }); !errors.As(err, &told) || told.Code != CodeBusy {
+	if err := s.Copy(t.Context(), AllOutput(task, true), func(Chunk) error { return nil }); !errors.As(err, &told) || told.Code != CodeBusy {
 		t.Errorf("it was followed: %v", err)
 	}
-	if err := s.Copy(t.Context(), Both(task, false), func(Chunk) error { return nil }); err != nil {
+	if err := s.Copy(t.Context(), AllOutput(task, false), func(Chunk) error { return nil }); err != nil {
 		t.Errorf("what is there cannot be read: %v", err)
 	}
 	close(started)
 	close(o.over)
-	if err := s.Copy(t.Context(), Both(task, true), func(Chunk) error { return nil }); err != nil {
+	if err := s.Copy(t.Context(), AllOutput(task, true), func(Chunk) error { return nil }); err != nil {
 		t.Error(err)
 	}
 }

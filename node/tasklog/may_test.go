@@ -18,7 +18,7 @@ func TestOutputGoesToWhoMayReadItOnly(t *testing.T) {
 		o.write(Stdout, "hush")
 		for peer, may := range map[string]bool{"b": true, "c": false} {
 			got := ""
-			err := Fetch(t.Context(), n.Host(peer), "a", Both(task, false), func(c Chunk) error {
+			err := Fetch(t.Context(), n.Host(peer), "a", AllOutput(task, false), func(c Chunk) error {
 				got += string(c.Data)
 				return nil
 			})

@@ -41,8 +41,8 @@ type Part struct {
 	Offset int64  `cbor:"2,keyasint,omitempty"`
 }
 
-// Both asks for all output of a task.
-func Both(id taskstate.TaskID, follow bool) Request {
+// AllOutput asks for all output of a task.
+func AllOutput(id taskstate.TaskID, follow bool) Request {
 	return Request{Task: id, Parts: []Part{{Stream: Stdout}, {Stream: Stderr}}, Follow: follow}
 }
 

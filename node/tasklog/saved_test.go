@@ -21,7 +21,7 @@ func TestKeptOutputReadsAsItDidWhereTheTaskRan(t *testing.T) {
 		return map[string]Saved{Stdout: savedStream(long), Stderr: savedStream("one\ntwo\nthree\n")}[name]
 	}
 	for _, req := range []Request{
-		Both(task, true), Both(task, false),
+		AllOutput(task, true), AllOutput(task, false),
 		{Task: task, Parts: []Part{{Stream: Stdout, Offset: 100_000}, {Stream: Stderr, Offset: 4}}},
 		{Task: task, Parts: []Part{{Stream: Stderr, Offset: 14}}},
 		{Task: task, Parts: []Part{{Stream: Stderr}, {Stream: Stdout}}, Tail: 2, Times: true},
@@ -41,11 +41,11 @@ func TestKeptOutputReadsAsItDidWhereTheTaskRan(t *testing.T) {
 		}
 	}
 	var none got
-	if err := CopySaved(t.Context(), Both(task, false), 0, func(string) Saved { return Saved{} }, none.chunk); err != nil || none.of(Stdout) != "" {
+	if err := CopySaved(t.Context(), AllOutput(task, false), 0, func(string) Saved { return Saved{} }, none.chunk); err != nil || none.of(Stdout) != "" {
 		t.Error(err)
 	}
 	gone := errors.New("gone")
-	if err := CopySaved(t.Context(), Both(task, false), 0, streams, func(Chunk) error { return gone }); !errors.Is(err, gone) {
+	if err := CopySaved(t.Context(), AllOutput(task, false), 0, streams, func(Chunk) error { return gone }); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }

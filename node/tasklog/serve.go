@@ -25,16 +25,16 @@ type Dialer interface {
 type Server struct {
 	*limit.Readers
 	store *Store
-	may   May
+	may   MayRead
 	log   *slog.Logger
 }
 
 // May tells whether a peer may read the output of a task. It may wait for news of the task.
-type May func(ctx context.Context, peer string, task taskstate.TaskID) bool
+type MayRead func(ctx context.Context, peer string, task taskstate.TaskID) bool
 
 // Serve answers LogsProtocol on n until Close, to those who may. may and log may be nil: then all
 // do.
-func Serve(n limit.Net, s *Store, may May, log *slog.Logger) *Server {
+func Serve(n limit.Net, s *Store, may MayRead, log *slog.Logger) *Server {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	srv := &Server{store: s, may: may, log: log}
 	srv.Readers = limit.Serve(n, LogsProtocol, srv.handle)

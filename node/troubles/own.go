@@ -54,7 +54,7 @@ func (o Own) Exposed(why string) {
 	if os.Geteuid() == 0 {
 		remedy = "let it mount (CAP_SYS_ADMIN), or run it as a user that may make user namespaces"
 	}
-	text := "its tasks reach its key, so whoever may submit to it owns it: " + why + "; " + remedy
+	text := "its tasks can read its private key, so anyone who may submit to it can take it over: " + why + "; " + remedy
 	o.Log.Warn(text)
 	o.hold(api.TroubleExposed, text)
 }

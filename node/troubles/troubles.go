@@ -82,7 +82,7 @@ func Messages(list []api.Trouble) (out []string) {
 
 // There has commands that another peer says are to be typed read as what is typed at that peer, not
 // here: readers complete them with how they ask their own.
-func There(list []api.Trouble) []api.Trouble {
+func CommandsTypedThere(list []api.Trouble) []api.Trouble {
 	out := slices.Clone(list)
 	for i := range out {
 		out[i].Message = command.ReplaceAllStringFunc(out[i].Message, func(found string) string {

@@ -82,7 +82,7 @@ func TestWhatAnotherPeerSaysIsToBeTypedIsTypedThere(t *testing.T) {
 		"edit `policy.yaml`": "edit `policy.yaml`",
 	} {
 		list := []api.Trouble{{Code: "x", Message: said}}
-		if got := There(list); got[0].Message != want || list[0].Message != said {
+		if got := CommandsTypedThere(list); got[0].Message != want || list[0].Message != said {
 			t.Errorf("%q, want %q", got[0].Message, want)
 		}
 	}

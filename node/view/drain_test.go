@@ -11,7 +11,7 @@ import (
 )
 
 func drainOf(peer taskstate.PeerID, grace time.Duration) ledger.Command {
-	return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: ledger.AvailDrain, Grace: grace.Milliseconds()}}
+	return ledger.Command{Avail: &ledger.SetAvailability{Peer: peer, Availability: ledger.AvailDrain, Grace: grace.Milliseconds()}}
 }
 
 func TestADrainIsOverWhenTheLastEndIsSettledAndNotWhenItIsReported(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAWaiterForADrainHearsThatItWasTakenBack(t *testing.T) {
 	told := 0
 	err := s.Draining(timed(t), a.id, func(d api.Draining) error {
 		told += d.Left
-		s.write(ledger.Command{Avail: &ledger.Avail{Peer: a.id, Availability: ledger.AvailActive}})
+		s.write(ledger.Command{Avail: &ledger.SetAvailability{Peer: a.id, Availability: ledger.AvailActive}})
 		return nil
 	})
 	if wants(t, err, api.Conflict, "is not drained"); told != 1 {

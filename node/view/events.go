@@ -17,7 +17,7 @@ type Events struct {
 	table   Table
 	now     func() int64 // this machine's clock, in milliseconds since 1970
 
-	teller teller
+	teller storyWriter
 
 	mu       sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // told last

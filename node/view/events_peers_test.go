@@ -12,9 +12,9 @@ func TestAWatcherHearsWhatPeopleDecideAboutAPeerOnce(t *testing.T) {
 	s := newScripted(t)
 	a := s.newAuthor()
 	seen := s.hub.last()
-	pause := ledger.Command{Avail: &ledger.Avail{Peer: a.id, Availability: ledger.AvailPause, Reason: "lunch"}}
+	pause := ledger.Command{Avail: &ledger.SetAvailability{Peer: a.id, Availability: ledger.AvailPause, Reason: "lunch"}}
 	s.write(pause, pause, drainOf(a.id, 0), ledger.Command{Label: &ledger.Label{Peer: a.id, Set: map[string]string{"zone": "b", "a": ""}, Unset: []string{"old"}}})
-	s.write(ledger.Command{Avail: &ledger.Avail{Peer: a.id, Availability: ledger.AvailActive}})
+	s.write(ledger.Command{Avail: &ledger.SetAvailability{Peer: a.id, Availability: ledger.AvailActive}})
 	evs, _, _ := s.hub.after(seen)
 	var got []string
 	for _, e := range evs {

@@ -318,7 +318,7 @@ func (t *explainer) tellTroubles(f *calls.ClusterView) {
 		}
 		said := calls.TroublesOf(p.Troubles)
 		if p.ID != t.view.cfg.Self {
-			said = troubles.There(said)
+			said = troubles.CommandsTypedThere(said)
 		}
 		for _, x := range said {
 			t.add(t.now, api.Fact{Kind: kindPeer, Peer: p.ID, State: "trouble", Reason: x.Code, Text: t.name(p.ID) + ": " + x.Message})

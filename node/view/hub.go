@@ -21,7 +21,7 @@ type event struct {
 	peer  taskstate.PeerID
 	state string
 	exit  int
-	held  taskstate.Held
+	held  taskstate.Confined
 	note  string
 	gone  bool          // the job was forgotten
 	kept  time.Duration // age of the hub when it came in

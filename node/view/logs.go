@@ -215,7 +215,7 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 // again where it broke, as long as the attempt lives and its peer is not dead.
 func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	task := taskstate.Task(l.job, r.Slot, r.Attempt)
-	req := tasklog.Both(task, l.q.Follow)
+	req := tasklog.AllOutput(task, l.q.Follow)
 	req.Tail, req.Times = l.q.Tail, l.q.Times
 	if !l.q.Since.IsZero() {
 		req.Since = max(1, l.q.Since.UnixMilli())

@@ -67,12 +67,12 @@ func (d *Deciders) Candidates(own taskstate.Incarnation) []quorum.Candidate {
 // WhoIsMissing says of a held job why nobody decides and what to type.
 func (d *Deciders) WhoIsMissing() string {
 	if why := d.TooMuchLost(); why != "" {
-		return fmt.Sprintf("No coordinator: %s The job goes out by itself when there is one.", why)
+		return fmt.Sprintf("No coordinator: %s The job is submitted automatically when there is one.", why)
 	}
 	if w := d.WaitingFor(); w != "" {
-		return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; the job goes out by itself.%s%s", w, d.CannotHelp(), ForGood)
+		return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; it is submitted automatically then.%s%s", w, d.CannotHelp(), ForGood)
 	}
-	return "No coordinator yet, though its voters are here: one is being elected. The job goes out by itself; see `peer peers`."
+	return "No coordinator yet, though its voters are here: one is being elected. The job is submitted automatically; see `peer peers`."
 }
 
 // TryAgain says the same of an order, which nobody holds.
@@ -91,7 +91,7 @@ func (d *Deciders) TryAgain() string {
 func (d *Deciders) WaitingFor() string {
 	names, lost := d.Missing(), d.ledger.Losses()
 	helpful := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return slices.ContainsFunc(lost, func(l quorum.Loss) bool { return name == d.who.Called(l.Peer())+lostItsLog })
+		return slices.ContainsFunc(lost, func(l quorum.LostSeat) bool { return name == d.who.Called(l.Peer())+lostItsLog })
 	})
 	voters := len(d.Voters())
 	need := len(names) - (voters - (voters/2 + 1)) // so many of the missing make a majority
@@ -120,7 +120,7 @@ func (d *Deciders) CannotHelp() string {
 }
 
 // LossText says who lost what, up to which index.
-func (d *Deciders) LossText(lost ...quorum.Loss) string {
+func (d *Deciders) LossText(lost ...quorum.LostSeat) string {
 	words := make([]string, len(lost))
 	for i, l := range lost {
 		what := "it lost its log of decisions"

@@ -141,7 +141,7 @@ func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
 		said := calls.TroublesOf(x.Troubles)
 		if !p.Self {
-			said = troubles.There(said)
+			said = troubles.CommandsTypedThere(said)
 		}
 		p.Troubles = troubles.Merge(p.Troubles, said)
 		p.CPUs, p.CPUsRunning = float64(x.Offer.MilliCPU)/1000, float64(x.Running.MilliCPU)/1000

@@ -153,7 +153,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 	if job.Escaped {
 		t.ItemBase64 = []byte(job.RawItem(t.Item))
 	}
-	besidesRow(&t, r)
+	addLastingFields(&t, r)
 	switch {
 	case r.Final != nil:
 		st, t.Final = r.Final, true

@@ -170,8 +170,9 @@ func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt, since int64) ap
 	return row
 }
 
-// besidesRow adds to a task's row what slots of lasting jobs, and those that restart, have besides.
-func besidesRow(t *api.Task, r ledger.SlotRecord) {
+// addLastingFields adds to a task's row what slots of lasting jobs, and those that restart, have
+// besides.
+func addLastingFields(t *api.Task, r ledger.SlotRecord) {
 	t.Version, t.Leaving, t.Retired = r.Version, string(r.Leaving), r.Retired
 	if r.Retired || r.Leaving != "" {
 		t.Desired = taskstate.Shutdown.String()

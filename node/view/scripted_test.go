@@ -64,7 +64,7 @@ func (nobody) Coordinator() (who taskstate.PeerID, epoch taskstate.Epoch, ok boo
 func (nobody) Voters() []quorum.Voter                                              { return nil }
 func (nobody) Missing() []taskstate.PeerID                                         { return nil }
 func (nobody) Copy() (c quorum.Copy, err error)                                    { return c, nil }
-func (nobody) Losses() []quorum.Loss                                               { return nil }
+func (nobody) Losses() []quorum.LostSeat                                           { return nil }
 
 // nowhere is a network that reaches nobody.
 type nowhere struct{}

@@ -21,7 +21,7 @@ import (
 type Shapes struct {
 	view  *View
 	cache shape.Cache
-	lasts lasts
+	lasts lastLines
 }
 
 // shaped is one picture of a job, and when it was true.
@@ -178,7 +178,7 @@ const (
 )
 
 // lasts remembers what ended tasks printed last.
-type lasts struct {
+type lastLines struct {
 	mu sync.Mutex
 	of map[string]lastLine
 }
@@ -188,14 +188,14 @@ type lastLine struct {
 	until time.Time // zero: it stays so
 }
 
-func (l *lasts) get(task string) (string, bool) {
+func (l *lastLines) get(task string) (string, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x, ok := l.of[task]
 	return x.text, ok && (x.until.IsZero() || time.Now().Before(x.until))
 }
 
-func (l *lasts) put(task string, x lastLine) {
+func (l *lastLines) put(task string, x lastLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil || len(l.of) >= lastKept {

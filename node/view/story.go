@@ -14,8 +14,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// teller tells the story what happened that is not about single tasks.
-type teller struct {
+// storyWriter tells the story what happened that is not about single tasks.
+type storyWriter struct {
 	who   *Names
 	story Story
 }
@@ -40,7 +40,7 @@ var told = map[string]map[string]string{
 var ordinary = map[string]bool{string(taskstate.ReasonRecalled): true, string(taskstate.ReasonOvertaken): true}
 
 // decided tells what an entry of the ledger meant.
-func (t *teller) decided(e ledger.Entry, evs []event) {
+func (t *storyWriter) decided(e ledger.Entry, evs []event) {
 	if t.story == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (t *teller) decided(e ledger.Entry, evs []event) {
 
 // observed tells that a peer vanished or returned. What a peer finds as it starts is no news, but
 // that somebody is missing.
-func (t *teller) observed(m membership.Member, was membership.Verdict, known bool, note string) {
+func (t *storyWriter) observed(m membership.Member, was membership.Verdict, known bool, note string) {
 	if t.story == nil || m.ID == t.who.self {
 		return
 	}
@@ -111,7 +111,7 @@ func (t *teller) observed(m membership.Member, was membership.Verdict, known boo
 	t.story.Add(story.Entry{}, story.Event{At: at.UnixMilli(), Kind: kindPeer, State: m.Verdict.String(), Peer: m.ID, Text: text})
 }
 
-func (t *teller) job(id taskstate.JobID) (name string) {
+func (t *storyWriter) job(id taskstate.JobID) (name string) {
 	name = string(id)
 	t.who.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {

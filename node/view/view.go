@@ -45,7 +45,7 @@ type Config struct {
 type Replica interface {
 	Read(func(*ledger.State))
 	Applied() uint64
-	Assigned(taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing)
+	Assigned(taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.LedgerView)
 }
 
 // Table is what was reported of tasks. It asks the Replica under a lock: nobody asks it within
@@ -77,7 +77,7 @@ type Ledger interface {
 	Coordinator() (taskstate.PeerID, taskstate.Epoch, bool)
 	Voters() []quorum.Voter
 	Missing() []taskstate.PeerID
-	Losses() []quorum.Loss
+	Losses() []quorum.LostSeat
 	Copy() (quorum.Copy, error)
 }
 
@@ -115,7 +115,7 @@ type View struct {
 func New(cfg Config) *View {
 	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
 	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Members, v.Who}
-	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, teller: teller{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
+	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, teller: storyWriter{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
 	v.Shapes = &Shapes{view: v}
 	v.Applied()
 	return v

@@ -108,7 +108,7 @@ func ticketBytes(s string) ([]byte, error) {
 	case s == "":
 		return nil, fmt.Errorf("%w: it is empty; make one with `peer ticket` on a peer of the cluster", ErrNotTicket)
 	case len(s) < len(ticketWord) && strings.HasPrefix(ticketWord, s):
-		return nil, cut()
+		return nil, errTruncated()
 	case strings.HasPrefix(s, ticketFamily) && len(s) > len(ticketWord) && s[len(ticketFamily)] > '1' && s[len(ticketFamily)] <= '9':
 		return nil, fmt.Errorf("%w this version of peer can read (it begins %q): update peer on this machine", ErrNotTicket, s[:len(ticketWord)])
 	default:
@@ -132,12 +132,12 @@ func checkedBody(rest string) ([]byte, error) {
 	}
 	b, err := text.DecodeString(whole)
 	if err != nil || len(b) < 2 {
-		return nil, cut()
+		return nil, errTruncated()
 	}
 	want := 2 + int(binary.BigEndian.Uint16(b)) + sumLen
 	switch {
 	case len(b) < want:
-		return nil, cut()
+		return nil, errTruncated()
 	case len(b) > want || len(whole) != len(rest):
 		return nil, fmt.Errorf("%w: %d characters too many: copy the whole line again, and nothing else",
 			ErrMistyped, len(rest)-text.EncodedLen(want))
@@ -147,7 +147,7 @@ func checkedBody(rest string) ([]byte, error) {
 	return b[2 : want-sumLen], nil
 }
 
-func cut() error {
+func errTruncated() error {
 	return fmt.Errorf("%w: its end is missing: copy the whole line again", ErrTruncated)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// DefaultMilliCPU is what a process promises itself unless its job says otherwise: one cpu.
+// DefaultMilliCPU is what a process reserves unless its job says otherwise: one cpu.
 const DefaultMilliCPU = 1000
 
 // Defaults fills in what the author of the job left out: a batch job of one slot (or one per item,

@@ -123,7 +123,7 @@ func TestWhatNoFileCanSayIsRefusedAllTheSame(t *testing.T) {
 	matrix := []taskstate.Axis{{Name: "a", Values: []string{"1", "2"}}}
 	for says, j := range map[string]*taskstate.Job{
 		"count: the matrix makes 2 slots, got 3": batch(func(j *taskstate.Job) { j.Matrix, j.Count = matrix, 3 }),
-		"matrix: it excludes items":              batch(func(j *taskstate.Job) { j.Matrix, j.Count, j.Numbered = matrix, 2, true }),
+		"matrix: use a matrix, or items or":      batch(func(j *taskstate.Job) { j.Matrix, j.Count, j.Numbered = matrix, 2, true }),
 		"matrix: it has 17 axes":                 batch(func(j *taskstate.Job) { j.Matrix = make([]taskstate.Axis, 17) }),
 		"matrix.a: the axis is given twice":      batch(func(j *taskstate.Job) { j.Matrix, j.Count = append(matrix, matrix...), 4 }),
 		"matrix: its values have": batch(func(j *taskstate.Job) {

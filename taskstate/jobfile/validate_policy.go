@@ -33,7 +33,7 @@ func (ps *checks) matrix(j *taskstate.Job) {
 		return
 	}
 	if len(j.Each) > 0 || j.Numbered {
-		ps.bad("matrix", "it excludes items and an array of numbers")
+		ps.bad("matrix", "use a matrix, or items or an array of numbers, not both")
 	}
 	total, seen := 0, map[string]bool{}
 	for _, a := range j.Matrix {

@@ -83,7 +83,7 @@ func TestWhetherAPeerIsDrainedIsWhatWasDecidedLastWhateverWasAnsweredLast(t *tes
 	w := founded(t)
 	p := w.peers[0]
 	for _, to := range []ledger.Availability{ledger.AvailDrain, ledger.AvailActive} {
-		w.decide(t, ledger.Command{Avail: &ledger.Avail{Peer: p.id, Availability: to, Reason: string(to)}})
+		w.decide(t, ledger.Command{Avail: &ledger.SetAvailability{Peer: p.id, Availability: to, Reason: string(to)}})
 	}
 	if got := w.load.drains[p.id]; got != ledger.AvailActive {
 		t.Errorf("the peer counts as %q, and takes tasks", got)

@@ -324,7 +324,7 @@ func (l *life) serve(d *door, u session.Up) {
 // inquire asks all who hold a seat what they remember of a worker that says Hello.
 func (l *life) inquire(d *door, h *session.Hello) {
 	w, t := l.w, d.asked
-	c := highwater.Comer{Resumes: h.Session != "", Last: h.Last, Seated: d.peer.voter && d.peer != l.p}
+	c := highwater.SessionRequest{Resumes: h.Session != "", Last: h.Last, Seated: d.peer.voter && d.peer != l.p}
 	l.replica.Read(func(st *ledger.State) {
 		m, _ := st.Member(d.peer.id)
 		c.Registered = m.Incarnation == h.Incarnation
@@ -375,7 +375,7 @@ func (l *life) inquire(d *door, h *session.Hello) {
 }
 
 // open begins a session, once it is known what is remembered of the worker.
-func (l *life) open(d *door, h *session.Hello, best highwater.Word, ok bool) {
+func (l *life) open(d *door, h *session.Hello, best highwater.Remembered, ok bool) {
 	t := d.asked
 	switch {
 	case !d.link.open || d.term != nil:

@@ -110,7 +110,7 @@ func (l *life) renew() {
 }
 
 // known is what is held here of a worker's incarnation.
-func (l *life) known(p *peer, inc taskstate.Incarnation) (k highwater.Word) {
+func (l *life) known(p *peer, inc taskstate.Incarnation) (k highwater.Remembered) {
 	k.Number = max(l.digest.Mark(p.id, string(inc)).Top, l.p.shown.of[digest.Stream{Author: p.id, Incarnation: string(inc)}].top)
 	if env, ok := l.digest.Held(p.id, string(inc), k.Number); ok {
 		if raw, err := env.Encode(); err == nil {

@@ -423,7 +423,7 @@ func (c *carer) hear(ev ledger.Event) {
 func (c *carer) look() {
 	l, now := c.l, c.l.mono()
 	c.see(now)
-	held := map[taskstate.TaskID]care.Held{}
+	held := map[taskstate.TaskID]care.PinState{}
 	for id, t := range l.p.files.of {
 		switch {
 		case !t.pinned:
@@ -494,10 +494,10 @@ func (c *carer) see(now time.Time) {
 
 // take takes in what the ledger says of some things that concern this peer.
 func (c *carer) take(ids []taskstate.TaskID) {
-	var found []care.Thing
+	var found []care.FileSet
 	c.l.replica.Read(func(st *ledger.State) {
 		for _, id := range ids {
-			t, is := care.FateOf(st, id, c.l.p.id)
+			t, is := care.LedgerStateOf(st, id, c.l.p.id)
 			if is != care.IsKept || !c.known[id] && t.Owner != c.l.p.id && !named(t.Saved, c.l.p.id) {
 				continue
 			}
@@ -521,7 +521,7 @@ func (c *carer) compare() {
 	current := int(c.l.replica.Applied()) == len(c.l.w.quorum.log)
 	c.l.replica.Read(func(st *ledger.State) {
 		for _, id := range ids {
-			switch _, is := care.FateOf(st, id, c.l.p.id); {
+			switch _, is := care.LedgerStateOf(st, id, c.l.p.id); {
 			case is == care.IsOver, c.l.w.cfg.Break == BreakForgetful && is == care.IsKept && c.l.p.n%2 == 0:
 				was = append(was, id)
 			case is == care.IsUnknown && current:
@@ -535,7 +535,7 @@ func (c *carer) compare() {
 }
 
 // begin has something done.
-func (c *carer) begin(dos []care.Do) {
+func (c *carer) begin(dos []care.Action) {
 	l, w := c.l, c.l.w
 	for _, d := range dos {
 		id := d.Thing.ID
@@ -582,7 +582,7 @@ func (c *carer) begin(dos []care.Do) {
 }
 
 // ask has a peer keep a thing.
-func (c *carer) ask(peer taskstate.PeerID, t *care.Thing, read bool, done func(care.Outcome)) {
+func (c *carer) ask(peer taskstate.PeerID, t *care.FileSet, read bool, done func(care.Outcome)) {
 	l, w := c.l, c.l.w
 	came, moved := int64(0), w.now()
 	r := l.askKeep(w.byID[peer], keepThis{t.ID, *t.Saved, read}, func(n int64, over bool, err error) {
@@ -607,7 +607,7 @@ func (c *carer) ask(peer taskstate.PeerID, t *care.Thing, read bool, done func(c
 }
 
 // release lets go of a copy, if the others really have theirs, and the ledger agrees.
-func (c *carer) release(t *care.Thing, done func(care.Outcome)) {
+func (c *carer) release(t *care.FileSet, done func(care.Outcome)) {
 	l, n, home := c.l, 0, false
 	var others []taskstate.PeerID
 	for _, id := range t.Saved.Keepers {

@@ -170,7 +170,7 @@ func (d *load) avail(p *peer, to ledger.Availability) {
 	if p.gone {
 		return
 	}
-	cmd := ledger.Command{Avail: &ledger.Avail{Peer: p.id, Availability: to, Grace: pick(d.w, int64(0), 0, 5000), Reason: string(to)}}
+	cmd := ledger.Command{Avail: &ledger.SetAvailability{Peer: p.id, Availability: to, Grace: pick(d.w, int64(0), 0, 5000), Reason: string(to)}}
 	if to == ledger.AvailDrain && d.w.cfg.Break == BreakLoseDrain {
 		cmd.Avail.Availability = ledger.AvailPause
 	}
@@ -178,7 +178,7 @@ func (d *load) avail(p *peer, to ledger.Availability) {
 }
 
 // availed hears what was decided about a peer; its reason says what somebody asked for.
-func (d *load) availed(a *ledger.Avail) { d.drains[a.Peer] = ledger.Availability(a.Reason) }
+func (d *load) availed(a *ledger.SetAvailability) { d.drains[a.Peer] = ledger.Availability(a.Reason) }
 
 // label puts a peer into a zone, or out of any.
 func (d *load) label(p *peer, zone string) {

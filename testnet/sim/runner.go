@@ -89,7 +89,7 @@ func (p *peer) finish(r *proc, exit int) {
 	if exit != 0 {
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonExit
 	}
-	rep.Held = taskstate.HeldKnown | taskstate.Held(r.launch.Task.Slot%3)<<1
+	rep.Held = taskstate.ConfinedKnown | taskstate.Confined(r.launch.Task.Slot%3)<<1
 	rep.Truncated = (r.launch.Task.Slot+r.launch.Task.Attempt)%truncatedEvery == 0
 	switch {
 	case !r.launch.Job.Saves():

@@ -41,7 +41,7 @@ func (f State) String() string {
 }
 
 // Loss is a peer that vanished.
-type Loss struct {
+type Vanished struct {
 	Peer  taskstate.PeerID
 	Since time.Time
 }
@@ -50,8 +50,8 @@ type Loss struct {
 // half of those that were there when it began. others counts all other peers, vanished or not. Of
 // several such minutes the one with the most counts. It depends on who is gone now and since when,
 // and on nothing before: a coordinator elected meanwhile comes to the same.
-func Of(lost []Loss, others int) (f State) {
-	slices.SortFunc(lost, func(a, b Loss) int { return a.Since.Compare(b.Since) })
+func Of(lost []Vanished, others int) (f State) {
+	slices.SortFunc(lost, func(a, b Vanished) int { return a.Since.Compare(b.Since) })
 	end := 0
 	for i := range lost {
 		for end < len(lost) && lost[end].Since.Sub(lost[i].Since) <= within {
@@ -95,7 +95,7 @@ func (g *Guard) Doubt() { g.doubts = true }
 // Review looks anew, if there is a doubt. look lists who has vanished, and counts all others there
 // are; back tells whether a peer has come back, or is not missed. Over tells that the wait for
 // those that come back has just ended.
-func (g *Guard) Review(look func() ([]Loss, int), back func(taskstate.PeerID) bool, now time.Time) (ch Change, over bool) {
+func (g *Guard) Review(look func() ([]Vanished, int), back func(taskstate.PeerID) bool, now time.Time) (ch Change, over bool) {
 	if !g.doubts {
 		return Same, false
 	}

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func lostAt(seconds ...int) (out []Loss) {
+func lostAt(seconds ...int) (out []Vanished) {
 	for i, s := range seconds {
-		out = append(out, Loss{fmt.Sprint("p", i), time.Unix(int64(s), 0)})
+		out = append(out, Vanished{fmt.Sprint("p", i), time.Unix(int64(s), 0)})
 	}
 	return out
 }
@@ -19,7 +19,7 @@ func lostAt(seconds ...int) (out []Loss) {
 func TestReplacementFreezesWhenAtLeastThreeAndMoreThanHalfVanishWithinAMinute(t *testing.T) {
 	for _, c := range []struct {
 		why    string
-		lost   []Loss
+		lost   []Vanished
 		others int
 		want   string
 	}{

@@ -15,11 +15,11 @@ type Spent struct{ by map[string]*signer }
 
 type signer struct {
 	floor int64 // acts that end by then were forgotten, and do not count any more
-	marks []Mark
+	marks []SpentNumber
 }
 
-// Mark is a number that counted.
-type Mark struct {
+// SpentNumber is a number that counted.
+type SpentNumber struct {
 	_     struct{} `cbor:",toarray"`
 	Until int64
 	N     uint64
@@ -27,15 +27,15 @@ type Mark struct {
 
 // Signer is what is remembered of one signer, for a snapshot.
 type Signer struct {
-	By    string `cbor:"1,keyasint"`
-	Floor int64  `cbor:"2,keyasint,omitempty"`
-	Marks []Mark `cbor:"3,keyasint"` // in the order they counted
+	By    string        `cbor:"1,keyasint"`
+	Floor int64         `cbor:"2,keyasint,omitempty"`
+	Marks []SpentNumber `cbor:"3,keyasint"` // in the order they counted
 }
 
 // Has tells whether the act's number counted before.
 func (s *Spent) Has(a *Act) bool {
 	x := s.by[a.By]
-	return x != nil && slices.ContainsFunc(x.marks, func(m Mark) bool { return m.N == a.N })
+	return x != nil && slices.ContainsFunc(x.marks, func(m SpentNumber) bool { return m.N == a.N })
 }
 
 // Late tells whether the act ends so early that nobody remembers any more whether it counted.
@@ -54,13 +54,13 @@ func (s *Spent) Add(a *Act, now int64) {
 		x = &signer{}
 		s.by[a.By] = x
 	}
-	x.marks = slices.DeleteFunc(x.marks, func(m Mark) bool { return m.Until < now })
+	x.marks = slices.DeleteFunc(x.marks, func(m SpentNumber) bool { return m.Until < now })
 	if len(x.marks) >= mostSpent {
-		least := slices.MinFunc(x.marks, func(a, b Mark) int { return int(min(1, max(-1, a.Until-b.Until))) }).Until
+		least := slices.MinFunc(x.marks, func(a, b SpentNumber) int { return int(min(1, max(-1, a.Until-b.Until))) }).Until
 		x.floor = max(x.floor, least)
-		x.marks = slices.DeleteFunc(x.marks, func(m Mark) bool { return m.Until <= least })
+		x.marks = slices.DeleteFunc(x.marks, func(m SpentNumber) bool { return m.Until <= least })
 	}
-	x.marks = append(x.marks, Mark{Until: a.Until, N: a.N})
+	x.marks = append(x.marks, SpentNumber{Until: a.Until, N: a.N})
 }
 
 // Pack is all that is remembered, by signer.

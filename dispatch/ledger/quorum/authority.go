@@ -20,7 +20,7 @@ import (
 // is the committed one, how far numbers can have come. now is read through seats.
 type authority struct {
 	cfg     *Config
-	place   *place
+	place   *ownSeat
 	dir     *directory
 	wakes   *wakes
 	seats   *admission.SeatChain
@@ -38,7 +38,7 @@ const (
 // errUnseated ends a stream of a peer that cannot prove that it holds a seat.
 var errUnseated = errors.New("it holds no seat in the ledger, as far as is known here")
 
-func newAuthority(cfg *Config, p *place, dir *directory, w *wakes) (*authority, error) {
+func newAuthority(cfg *Config, p *ownSeat, dir *directory, w *wakes) (*authority, error) {
 	a := &authority{cfg: cfg, place: p, dir: dir, wakes: w, seats: cfg.Seats, refused: cfg.Refused}
 	if a.seats != nil {
 		return a, nil

@@ -102,7 +102,7 @@ func (s *seat) logBeyond(generation uint64) raft.LogStore {
 
 // salvaged reads what is left of a log that was lost and set aside, if it goes on without a gap
 // from what was applied here.
-func (f folder) salvaged(l *Loss, applied uint64, read func(log raft.LogStore, generation uint64) error) error {
+func (f folder) salvaged(l *LostSeat, applied uint64, read func(log raft.LogStore, generation uint64) error) error {
 	if l == nil || l.Folder == "" {
 		return nil
 	}

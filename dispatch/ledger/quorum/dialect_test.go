@@ -25,7 +25,7 @@ func anEntry(t *testing.T, c any) []byte {
 // A peer that passed over what it cannot read would hold another ledger than the others from then
 // on.
 func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t *testing.T) {
-	p := &place{rep: ledger.NewReplica()}
+	p := &ownSeat{rep: ledger.NewReplica()}
 	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
 	plain := anEntry(t, ledger.Command{Lead: &ledger.Lead{}})
 	newer := anEntry(t, map[int]any{99: map[int]int{1: 1}})
@@ -51,7 +51,7 @@ func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t
 // An entry that is no entry is not a newer program's: what follows is applied, so that the chain
 // tells others apart from this peer, which gives its seat up then.
 func TestADamagedEntryIsNotTakenForOneOfANewerProgram(t *testing.T) {
-	p := &place{rep: ledger.NewReplica()}
+	p := &ownSeat{rep: ledger.NewReplica()}
 	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
 	whole := ledger.NewReplica()
 	for index := uint64(1); index <= 4; index++ {
@@ -80,10 +80,10 @@ func TestADamagedEntryIsNotTakenForOneOfANewerProgram(t *testing.T) {
 // The cluster speaks more than this program reads, since an entry that it can read: nothing in the
 // newer dialect has to have been written yet.
 func TestNothingIsAppliedOnceTheClusterSpeaksWhatThisProgramDoesNotRead(t *testing.T) {
-	p := &place{rep: ledger.NewReplica()}
+	p := &ownSeat{rep: ledger.NewReplica()}
 	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
 	founded := anEntry(t, ledger.Command{Found: &ledger.Found{Cluster: "c", Generation: 1, Founder: admission.Entry{Peer: "p", Cluster: "c"}}})
-	raised := anEntry(t, ledger.Command{Reads: &ledger.Reads{Peer: "p", Dialect: wire.Dialect + 1}})
+	raised := anEntry(t, ledger.Command{Reads: &ledger.ReadsDialect{Peer: "p", Dialect: wire.Dialect + 1}})
 	for i, data := range [][]byte{founded, raised} {
 		if _, err := f.apply(uint64(i+1), data, ledger.ReadEntry); err != nil {
 			t.Fatal(err)

@@ -15,27 +15,27 @@ import (
 
 // place is which seat this peer has now, and which ledger it belongs to. Everybody in this package
 // may look; only seating changes the seat.
-type place struct {
+type ownSeat struct {
 	seat   atomic.Pointer[seat]
 	rep    *ledger.Replica
 	unread unread
 }
 
 // generation of the ledger this peer belongs to; 0 before it knows one.
-func (p *place) generation() uint64 {
+func (p *ownSeat) generation() uint64 {
 	if s := p.seat.Load(); s != nil {
 		return s.generation
 	}
 	return p.replicaGeneration()
 }
 
-func (p *place) replicaGeneration() (g uint64) {
+func (p *ownSeat) replicaGeneration() (g uint64) {
 	p.rep.Read(func(s *ledger.State) { g = s.Generation() })
 	return g
 }
 
 // cluster is the id of the own ledger, "" before it is known.
-func (p *place) cluster() (id string) {
+func (p *ownSeat) cluster() (id string) {
 	p.rep.Read(func(s *ledger.State) { id = s.Cluster() })
 	return id
 }
@@ -45,7 +45,7 @@ func (p *place) cluster() (id string) {
 // authority's to say, before.
 type directory struct {
 	self  taskstate.PeerID
-	place *place
+	place *ownSeat
 	wakes *wakes
 	log   *slog.Logger
 
@@ -63,7 +63,7 @@ type directory struct {
 	foreign     foreign
 }
 
-func newDirectory(p *place, w *wakes, cfg *Config) *directory {
+func newDirectory(p *ownSeat, w *wakes, cfg *Config) *directory {
 	return &directory{self: cfg.Self, place: p, wakes: w, log: cfg.Log, leaderless: time.Now(), heard: map[taskstate.PeerID]time.Time{}}
 }
 
@@ -390,7 +390,7 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 
 // speaks tells whether all members could read what is to be decided: nil, or a
 // *ledger.DialectError that names those that are to be upgraded.
-func (p *place) speaks(v any) (err error) {
+func (p *ownSeat) speaks(v any) (err error) {
 	if wire.Needs(v) == 1 {
 		return nil
 	}

@@ -171,7 +171,7 @@ const probeAgain = 30 * time.Millisecond
 type caller struct {
 	net      dialer
 	marks    *seenMarks
-	place    *place
+	place    *ownSeat
 	identity *identity
 	learn    func(from taskstate.PeerID, shown []mark.Signed)
 }
@@ -208,7 +208,7 @@ func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, t
 // to stand.
 type prober struct {
 	cfg       *Config
-	place     *place
+	place     *ownSeat
 	dir       *directory
 	authority *authority
 	wakes     *wakes

@@ -93,7 +93,7 @@ func newFollowing(t *testing.T, seats ...string) *following {
 // Who follows can be elected while a word of the one it followed is under way here still.
 func TestAnOlderWordOnWhoDecidesComesTooLate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		d := newDirectory(&place{}, newWakes(), &Config{Self: "b"})
+		d := newDirectory(&ownSeat{}, newWakes(), &Config{Self: "b"})
 		var newest taskstate.Epoch
 		for range rapid.IntRange(1, 10).Draw(r, "words") {
 			e := taskstate.At(rapid.Uint64Range(1, 2).Draw(r, "generation"), rapid.Uint64Range(1, 5).Draw(r, "term"))

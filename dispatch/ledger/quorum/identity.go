@@ -20,10 +20,10 @@ type identity struct {
 	wakes *wakes
 
 	mu        sync.Mutex
-	inc       taskstate.Incarnation     // of the seat, or of the next one
-	lost      *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
-	marked    bool                      // the memo says that there is a mark of the seat
-	heard     map[taskstate.PeerID]Loss // what other peers said that they lost
+	inc       taskstate.Incarnation         // of the seat, or of the next one
+	lost      *LostSeat                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
+	marked    bool                          // the memo says that there is a mark of the seat
+	heard     map[taskstate.PeerID]LostSeat // what other peers said that they lost
 	bound     logBound
 	suspended bool   // see Suspend
 	waits     uint64 // generation of the seat that waits for Resume, 0 if there is none
@@ -41,14 +41,14 @@ func (t *identity) server() Voter {
 	return Voter{Peer: t.cfg.Self, Incarnation: t.inc}
 }
 
-func (t *identity) loss() *Loss {
+func (t *identity) loss() *LostSeat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lost
 }
 
 // lossForOthers is what this peer tells about the seat it lost.
-func (t *identity) lossForOthers() *Loss {
+func (t *identity) lossForOthers() *LostSeat {
 	l := t.loss()
 	if l == nil {
 		return nil
@@ -59,7 +59,7 @@ func (t *identity) lossForOthers() *Loss {
 }
 
 // hearLoss notes what a peer says about its own seat; nil is that it lost none.
-func (t *identity) hearLoss(peer taskstate.PeerID, l *Loss) {
+func (t *identity) hearLoss(peer taskstate.PeerID, l *LostSeat) {
 	if l != nil {
 		of, _, err := parseServer(l.Server)
 		if err != nil || of != peer || len(l.Server) > maxLossText || len(l.Why) > maxLossText {
@@ -73,7 +73,7 @@ func (t *identity) hearLoss(peer taskstate.PeerID, l *Loss) {
 		return
 	}
 	if t.heard == nil {
-		t.heard = map[taskstate.PeerID]Loss{}
+		t.heard = map[taskstate.PeerID]LostSeat{}
 	}
 	if _, known := t.heard[peer]; known || len(t.heard) < maxContacts {
 		t.heard[peer] = *l
@@ -83,7 +83,7 @@ func (t *identity) hearLoss(peer taskstate.PeerID, l *Loss) {
 // maxLossText bounds what others say about their losses.
 const maxLossText = 2 << 10
 
-func (t *identity) losses(voters []Voter) (out []Loss) {
+func (t *identity) losses(voters []Voter) (out []LostSeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost != nil {
@@ -94,7 +94,7 @@ func (t *identity) losses(voters []Voter) (out []Loss) {
 			out = append(out, l)
 		}
 	}
-	slices.SortFunc(out, func(a, b Loss) int { return cmp.Compare(a.Server, b.Server) })
+	slices.SortFunc(out, func(a, b LostSeat) int { return cmp.Compare(a.Server, b.Server) })
 	return out
 }
 
@@ -110,7 +110,7 @@ func (t *identity) redraw() {
 // lose notes that the seat of a generation is lost, and draws an incarnation for the next.
 func (t *identity) lose(generation uint64, u *store.Unsound, held uint64, aside string) {
 	t.mu.Lock()
-	t.lost = &Loss{
+	t.lost = &LostSeat{
 		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: max(u.Held, held), Left: u.Left,
 		Why: u.Error(), At: t.cfg.Now().UnixMilli(), Folder: aside,
 	}
@@ -302,7 +302,7 @@ func (t *seating) leaderMoved(s *seat) {
 // alone changes which seat there is.
 type seating struct {
 	cfg       *Config
-	place     *place
+	place     *ownSeat
 	feed      *feed
 	dir       *directory
 	wakes     *wakes

@@ -19,7 +19,7 @@ import (
 // because what counts against it is its own signature.
 type seenMarks struct {
 	cfg    *Config
-	place  *place
+	place  *ownSeat
 	folder folder
 
 	mu     sync.Mutex
@@ -180,7 +180,7 @@ func (m *seenMarks) attest(last mark.Mark) {
 // covers tells whether a copy has all that a voter had decided when it acknowledged what it is
 // known to have acknowledged; false where nothing is known of it. A voter that acknowledged as much
 // in the same term, or a later one, has it.
-func (m *seenMarks) covers(c Copy, l Loss) bool {
+func (m *seenMarks) covers(c Copy, l LostSeat) bool {
 	lost := m.acknowledged(mark.Mark{Server: l.Server, Generation: l.Generation})
 	if l.Generation != c.Generation || lost.Index == 0 || lost.Index < l.Held {
 		return false
@@ -209,7 +209,7 @@ func (m *seenMarks) generation() uint64 {
 }
 
 // fill adds to what voters lost how far they had acknowledged, where others know it better.
-func (m *seenMarks) fill(lost []Loss) []Loss {
+func (m *seenMarks) fill(lost []LostSeat) []LostSeat {
 	for i := range lost {
 		known := m.acknowledged(mark.Mark{Server: lost[i].Server, Generation: lost[i].Generation})
 		if known.Index > lost[i].Held {

@@ -32,7 +32,7 @@ type memo struct {
 	Incarnation taskstate.Incarnation `cbor:"4,keyasint,omitempty"`
 	Voters      []Voter               `cbor:"5,keyasint,omitempty"` // as this peer knew them last, for messages
 	Marked      bool                  `cbor:"7,keyasint,omitempty"` // there is a mark of how far the seat's log went
-	Lost        *Loss                 `cbor:"6,keyasint,omitempty"` // the seat that was given up and not taken again yet
+	Lost        *LostSeat             `cbor:"6,keyasint,omitempty"` // the seat that was given up and not taken again yet
 	Sum         uint32                `cbor:"8,keyasint,omitempty"` // CRC-32C of the memo without it; none in those of version 0.1
 }
 

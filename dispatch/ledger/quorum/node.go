@@ -18,7 +18,7 @@ import (
 // no part knows it.
 type Node struct {
 	cfg        Config
-	place      *place
+	place      *ownSeat
 	feed       *feed
 	wakes      *wakes
 	folder     folder
@@ -89,12 +89,12 @@ func (n *Node) SeatIncarnation() taskstate.Incarnation { return n.identity.serve
 func (n *Node) Reseated() <-chan struct{} { return n.wakes.reseated.wait() }
 
 // Lost is the seat this peer had to give up and has not got back yet; nil if there is none.
-func (n *Node) Lost() *Loss { return n.identity.loss() }
+func (n *Node) Lost() *LostSeat { return n.identity.loss() }
 
 // Losses are the voters that had to give up their seats, because their disks lost what they had
 // acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
 // to decide.
-func (n *Node) Losses() []Loss { return n.marks.fill(n.identity.losses(n.dir.list())) }
+func (n *Node) Losses() []LostSeat { return n.marks.fill(n.identity.losses(n.dir.list())) }
 
 // Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0
 // if nothing is.
@@ -102,7 +102,7 @@ func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generat
 
 // Covers tells whether a copy has all that a voter which lost its log is known to have
 // acknowledged.
-func (n *Node) Covers(c Copy, l Loss) bool { return n.marks.covers(c, l) }
+func (n *Node) Covers(c Copy, l LostSeat) bool { return n.marks.covers(c, l) }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
 // others', or goes further than the coordinator's; "" if nothing is known. called are the names of

@@ -158,7 +158,7 @@ func (n *Node) assemble() (err error) {
 			n.wakes.unsound.Set() // its roles may be others
 		}
 	})
-	n.place, n.folder = &place{rep: rep}, folder{cfg}
+	n.place, n.folder = &ownSeat{rep: rep}, folder{cfg}
 	n.identity = &identity{cfg: cfg, wakes: n.wakes}
 	n.dir = newDirectory(n.place, n.wakes, cfg)
 	if n.authority, err = newAuthority(cfg, n.place, n.dir, n.wakes); err != nil {

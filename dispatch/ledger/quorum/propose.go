@@ -243,7 +243,7 @@ func (l *leading) refuse(err error, held *proposal) {
 // and takes proposals in between.
 type terms struct {
 	cfg    *Config
-	place  *place
+	place  *ownSeat
 	dir    *directory
 	wakes  *wakes
 	notify chan bool // raft: leadership gained or lost

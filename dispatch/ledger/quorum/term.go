@@ -237,7 +237,7 @@ func (t *terms) awaitEnd() {
 // term is over for good: when the disk answers again, raft hears of the next one from the others,
 // or begins one.
 type diskWatch struct {
-	place  *place
+	place  *ownSeat
 	terms  *terms
 	prober *prober
 	parker *parker

@@ -23,7 +23,7 @@ func TestWhoIsElectedSaysSoUntilThatIsDecided(t *testing.T) {
 		"it could not be written":    errors.New("the disk is full"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &place{rep: ledger.NewReplica()}}
+			terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &ownSeat{rep: ledger.NewReplica()}}
 			l := &leading{epoch: taskstate.At(1, 2), queue: make(chan *proposal, queueLen)}
 			said := 0
 			go func() {
@@ -43,7 +43,7 @@ func TestWhoIsElectedSaysSoUntilThatIsDecided(t *testing.T) {
 func TestWhoIsElectedSaysSoOnceIfItsReplicaHadTheEntryFromAnotherVoter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rep := ledger.NewReplica()
-		terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &place{rep: rep}}
+		terms := &terms{cfg: &Config{Log: slog.New(slog.DiscardHandler)}, place: &ownSeat{rep: rep}}
 		l := &leading{epoch: taskstate.At(1, 2), queue: make(chan *proposal, queueLen)}
 		go func() {
 			p := <-l.queue

@@ -25,7 +25,7 @@ const (
 // peers can go: another voter, or this one. It owns who asked to be let go.
 type electorate struct {
 	cfg      *Config
-	place    *place
+	place    *ownSeat
 	dir      *directory
 	identity *identity
 	terms    *terms

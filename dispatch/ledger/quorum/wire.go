@@ -127,7 +127,7 @@ type voterAnswer struct {
 
 	Chain *ledger.ChainMark `cbor:"9,keyasint,omitempty"`  // nil: not known
 	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"` // as in voterAsk
-	Lost  *Loss             `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
+	Lost  *LostSeat         `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
 }
 
 const (
@@ -181,7 +181,7 @@ type probeAnswer struct {
 }
 
 // Loss is a seat that was given up, because what its disk holds cannot be believed.
-type Loss struct {
+type LostSeat struct {
 	Server     string `cbor:"1,keyasint"`           // PEER/INCARNATION
 	Generation uint64 `cbor:"2,keyasint"`           // of the ledger it voted in
 	Held       uint64 `cbor:"3,keyasint,omitempty"` // the log had reached this entry, as far as is known
@@ -192,7 +192,7 @@ type Loss struct {
 }
 
 // Peer is who lost the seat.
-func (l Loss) Peer() taskstate.PeerID {
+func (l LostSeat) Peer() taskstate.PeerID {
 	peer, _, _ := parseServer(l.Server)
 	return peer
 }

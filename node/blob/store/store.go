@@ -229,28 +229,28 @@ func (s *Store) release(blobs ...*blob) {
 	s.trim()
 }
 
-// Held is what is here of a blob.
-type Held struct {
+// Presence is what is here of a blob.
+type Presence struct {
 	Size   int64         // as far as it is known: of a partial one, what was said by who has it
 	Pieces *piece.Bitmap // which of its pieces; nil: nothing is here
 	Whole  bool          // it has all, and was synced
 }
 
 // Have says what is here of a blob, without looking at the disk.
-func (s *Store) Have(root piece.Root) Held {
+func (s *Store) Have(root piece.Root) Presence {
 	s.mu.Lock()
 	b := s.shelf.blobs[root]
 	if b == nil || !b.whole && b.part == nil {
 		s.mu.Unlock()
-		return Held{}
+		return Presence{}
 	}
 	p, size, whole := b.part, b.size, b.whole
 	s.mu.Unlock()
 	if whole {
-		return Held{size, piece.FullBitmap(piece.Count(size)), true}
+		return Presence{size, piece.FullBitmap(piece.Count(size)), true}
 	}
 	size, have := p.claim()
-	return Held{size, have, false}
+	return Presence{size, have, false}
 }
 
 // touchEvery is how exactly the disk knows when a blob was used.

@@ -102,7 +102,7 @@ func (r *Reader) Totals() Totals { return r.totals }
 func (r *Reader) begin() error {
 	var head [len(version)]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
-		return cut(err)
+		return truncatedErr(err)
 	}
 	if string(head[:]) != version {
 		return fmt.Errorf("%w: it begins with %q, and what this program reads with %q", ErrRefused, head[:], version)
@@ -112,7 +112,7 @@ func (r *Reader) begin() error {
 }
 
 // cut tells a list that ends too early from one that cannot be read.
-func cut(err error) error {
+func truncatedErr(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: the list is cut off", ErrRefused)
 	}
@@ -124,7 +124,7 @@ func (r *Reader) next() (Entry, error) {
 	if err := r.frames.Read(&f); errors.Is(err, wire.ErrMalformed) || errors.Is(err, wire.ErrTooLarge) {
 		return Entry{}, fmt.Errorf("%w: after %.200q: %w", ErrRefused, r.last.Path, err)
 	} else if err != nil {
-		return Entry{}, cut(err)
+		return Entry{}, truncatedErr(err)
 	}
 	if f.End != nil {
 		return Entry{}, r.end(f)

@@ -26,8 +26,8 @@ type Sandbox struct {
 	Self  bool     // tasks run as this peer's user, also where they could have users of their own
 }
 
-// boxes makes what each task is kept from. A nil one keeps nothing from anybody.
-type boxes struct {
+// confiner makes what each task is kept from. A nil one keeps nothing from anybody.
+type confiner struct {
 	cfg   Sandbox
 	dir   string                   // the tasks folder
 	real  func(path string) string // a path of the tasks folder without links
@@ -42,11 +42,11 @@ var tried = [2]func() sandbox.Holds{
 	sync.OnceValue(func() sandbox.Holds { return sandbox.Try(true) }),
 }
 
-func newBoxes(cfg Config) (*boxes, error) {
+func newConfiner(cfg Config) (*confiner, error) {
 	if cfg.Sandbox == nil {
 		return nil, nil
 	}
-	b := &boxes{cfg: *cfg.Sandbox, dir: cfg.Dir}
+	b := &confiner{cfg: *cfg.Sandbox, dir: cfg.Dir}
 	born := 1
 	if cfg.InProcess {
 		born = 0
@@ -158,7 +158,7 @@ func (r *Executor) Hides() (ok bool, why string) {
 }
 
 // userOf is the user a task runs as, nil: this peer's own.
-func (b *boxes) userOf(l taskstate.Launch) (*sandbox.User, error) {
+func (b *confiner) userOf(l taskstate.Launch) (*sandbox.User, error) {
 	if b == nil {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func (b *boxes) userOf(l taskstate.Launch) (*sandbox.User, error) {
 }
 
 // named is a user of this machine.
-func (b *boxes) named(name string) (*sandbox.User, error) {
+func (b *confiner) named(name string) (*sandbox.User, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		return nil, reject(taskstate.ReasonPolicy, "this peer's policy has it run as %s: %v", name, err)
@@ -201,7 +201,7 @@ func (b *boxes) named(name string) (*sandbox.User, error) {
 }
 
 // of is what a task is kept from whose folder is home.
-func (b *boxes) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox.Spec {
+func (b *confiner) of(l taskstate.Launch, home string, user *sandbox.User) *sandbox.Spec {
 	if b == nil {
 		return nil
 	}

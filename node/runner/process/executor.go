@@ -17,9 +17,9 @@ import (
 type Executor struct {
 	cfg     Config
 	base    []string // environment passed on from the daemon
-	keeper  keeper
+	keeper  processOwner
 	lasting bool // processes outlive this one
-	boxes   *boxes
+	boxes   *confiner
 	vault   vault // of tasks' secrets
 	spare   spare
 	late    lateOutput
@@ -78,7 +78,7 @@ func New(cfg Config) (*Executor, error) {
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
-	if r.boxes, err = newBoxes(cfg); err != nil {
+	if r.boxes, err = newConfiner(cfg); err != nil {
 		return nil, err
 	}
 	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // keeper owns processes: a supervisor, by way of its client, or an engine in this process.
-type keeper interface {
+type processOwner interface {
 	Start(supervise.Spec)
 	Stop(task, reason string)
 	Ack(tasks []string)
@@ -31,7 +31,7 @@ type inside struct {
 	done  chan struct{}                 // all it told was heard
 }
 
-func openInside(cfg Config, sink func(supervise.Event)) (keeper, error) {
+func openInside(cfg Config, sink func(supervise.Event)) (processOwner, error) {
 	e, err := supervise.NewEngine(supervise.EngineConfig{
 		Dir: cfg.Dir, LogCap: cfg.LogCap, Grace: cfg.Grace, Warn: func(s string) { cfg.Log.Warn(s) },
 	})

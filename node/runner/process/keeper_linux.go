@@ -2,7 +2,7 @@ package process
 
 import "github.com/coveyproject/covey/node/runner/supervise"
 
-func openKeeper(cfg Config, sink func(supervise.Event)) (k keeper, lasting bool, err error) {
+func openKeeper(cfg Config, sink func(supervise.Event)) (k processOwner, lasting bool, err error) {
 	if cfg.InProcess {
 		k, err = openInside(cfg, sink)
 		return k, false, err

@@ -12,7 +12,7 @@ import (
 
 func TestWhoHearsOfAnEndMayGiveOrdersMeanwhile(t *testing.T) {
 	dir := t.TempDir()
-	var k keeper
+	var k processOwner
 	heard := make(chan supervise.Event, 1)
 	k, err := openInside(Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, func(e supervise.Event) {
 		if e.Final() {

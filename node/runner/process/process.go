@@ -224,7 +224,7 @@ func (r *Executor) show(t *task, e supervise.Event) {
 	t.shown = true
 	t.mu.Unlock()
 	if !again {
-		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Running, Exit: taskstate.NoExit, At: e.At, Held: taskstate.Held(e.Held)})
+		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Running, Exit: taskstate.NoExit, At: e.At, Held: taskstate.Confined(e.Held)})
 	}
 }
 
@@ -284,7 +284,7 @@ func (r *Executor) Kept(tasks []taskstate.TaskID) {
 // classify turns what became of a process, and what was asked of it, into an end. Called with t.mu
 // held.
 func classify(t *task, e supervise.Event) taskstate.RunReport {
-	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1], Held: taskstate.Held(e.Held)}
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1], Held: taskstate.Confined(e.Held)}
 	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
 		rep.Exit = taskstate.NoExit
 	}

@@ -9,8 +9,9 @@
 // kept from without its whole process – another user – is the fork's (Attr).
 //
 // Who is not root needs the right to mount for that, which a process has in a user namespace that
-// it was born in (Born). So the supervisor of a peer that root did not start is born in one, where
-// only its user has a name: files of others are shown as nobody's, and what they permit is as ever.
+// it was born in (InUserNamespace). So the supervisor of a peer that root did not start is born in
+// one, where only its user has a name: files of others are shown as nobody's, and what they permit
+// is as ever.
 //
 // Who sees no other processes (Apart) has a Space: a namespace with a first process, this program,
 // which the thread goes into for what it forks.

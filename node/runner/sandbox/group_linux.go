@@ -113,7 +113,7 @@ func (g *Groups) numbers() (all []int) {
 }
 
 // Take is a group in which nothing is; nil: there is none.
-func (g *Groups) Take() *Group {
+func (g *Groups) Acquire() *Group {
 	if g == nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (k *Group) empty() bool {
 // Over kills all that is in the group, none of which forks any more when it returns, and lets the
 // group go. One in which something was killed is not used again: Linux 6.14 and later take what is
 // started in it for something that was to be killed.
-func (k *Group) Over() {
+func (k *Group) Kill() {
 	if k == nil {
 		return
 	}

@@ -9,7 +9,7 @@ type Groups struct{}
 type Group struct{ N int }
 
 // Take is nil: there is no group.
-func (*Groups) Take() *Group { return nil }
+func (*Groups) Acquire() *Group { return nil }
 
 // Adopt is nil: there is no group.
 func (*Groups) Adopt(int) *Group { return nil }
@@ -21,4 +21,4 @@ func (*Groups) Sweep(map[int]bool) {}
 func (*Groups) Close() {}
 
 // Over has nothing to end.
-func (*Group) Over() {}
+func (*Group) Kill() {}

@@ -47,7 +47,7 @@ func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProc
 			err = fork(s.attr(), around)
 		}
 		if around.entered(); err != nil {
-			around.Over()
+			around.Kill()
 		}
 		again := s.leave() == nil
 		done <- err
@@ -172,15 +172,15 @@ func (s *Spec) restrict() error {
 	return nil
 }
 
-// DropBorn lets go of what Born gave this thread to hand on: a process that it starts has none of
-// it. A thread that has nothing of it is left as it is.
-func DropBorn() {
+// DropNamespaceCaps lets go of what InUserNamespace gave this thread to hand on: a process that it
+// starts has none of it. A thread that has nothing of it is left as it is.
+func DropNamespaceCaps() {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prCapAmbient, ambientClearAll, 0, 0, 0, 0)
 }
 
-// Born makes a process that root did not start be born where it may mount for what it starts, in a
-// user namespace with its own user only.
-func Born(attr *syscall.SysProcAttr) {
+// InUserNamespace makes a process that root did not start be born where it may mount for what it
+// starts, in a user namespace with its own user only.
+func InUserNamespace(attr *syscall.SysProcAttr) {
 	if os.Geteuid() == 0 {
 		return
 	}

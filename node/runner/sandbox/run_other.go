@@ -13,7 +13,7 @@ func Run(_ *Spec, _ func(func() error) error, fork func(attr *syscall.SysProcAtt
 type Space struct{}
 
 // Over has nothing to end.
-func (*Space) Over() {}
+func (*Space) Kill() {}
 
 // Try finds out what can be done here: nothing.
 func Try(bool) Holds { return Holds{Why: "not on this system"} }

@@ -64,11 +64,11 @@ func newSpace(once func(func() error) error) (p *Space, err error) {
 		return nil, os.NewSyscallError("start the first process of a space", err)
 	}
 	if said, err := io.ReadAll(answer); err != nil || string(said) != firstReady {
-		p.Over()
+		p.Kill()
 		return nil, fmt.Errorf("the first process of a space does not begin: %s %v", said, err)
 	}
 	if _, _, e := syscall.RawSyscall(sysSetns, uintptr(p.first), syscall.CLONE_NEWPID, 0); e != 0 {
-		p.Over()
+		p.Kill()
 		return nil, os.NewSyscallError("setns", e)
 	}
 	return p, nil
@@ -84,7 +84,7 @@ func (p *Space) entered() {
 
 // Over ends all that is in the space, and returns when it has ended. The process that it is for has
 // been reaped, or never was there.
-func (p *Space) Over() {
+func (p *Space) Kill() {
 	if p == nil || p.first < 0 {
 		return
 	}

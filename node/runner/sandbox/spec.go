@@ -63,42 +63,42 @@ type Holds struct {
 	WhySeen    string // why processes cannot be kept from seeing others, for people
 }
 
-// Held is what a process is kept from that was started so: what was done, never what was asked for.
-// It is on wires and disks as it is here.
-type Held uint16
+// Confined is what a process is kept from that was started so: what was done, never what was asked
+// for. It is on wires and disks as it is here.
+type Confined uint16
 
-// What Held can say.
+// What Confined can say.
 const (
-	HeldKnown      Held = 1 << iota // all of it is said; without it, nothing is known
-	HeldPrivileges                  // Spec.NNP
-	HeldHidden                      // Spec.Hide
-	HeldUser                        // Spec.User
-	HeldRules                       // the kernel looks at what files it opens: for Closed, or in place of mounts
-	HeldFiles                       // Spec.Closed
-	HeldNet                         // Spec.NoNet
-	HeldGroup                       // it was started in a control group that ends all of it
-	HeldLimits                      // Spec.Limits
-	HeldApart                       // Spec.Apart
+	ConfinedKnown      Confined = 1 << iota // all of it is said; without it, nothing is known
+	ConfinedPrivileges                      // Spec.NNP
+	ConfinedHidden                          // Spec.Hide
+	ConfinedUser                            // Spec.User
+	ConfinedRules                           // the kernel looks at what files it opens: for Closed, or in place of mounts
+	ConfinedFiles                           // Spec.Closed
+	ConfinedNet                             // Spec.NoNet
+	ConfinedGroup                           // it was started in a control group that ends all of it
+	ConfinedLimits                          // Spec.Limits
+	ConfinedApart                           // Spec.Apart
 )
 
-// Held is what a process is kept from that Run has started; of nil, nothing.
-func (s *Spec) Held() Held {
-	h := HeldKnown
+// Confined is what a process is kept from that Run has started; of nil, nothing.
+func (s *Spec) Held() Confined {
+	h := ConfinedKnown
 	if s == nil {
 		return h
 	}
 	for _, x := range [...]struct {
-		bit   Held
+		bit   Confined
 		holds bool
 	}{
-		{HeldPrivileges, s.NNP || s.restricted()},
-		{HeldHidden, len(s.Hide) > 0},
-		{HeldUser, s.User != nil},
-		{HeldRules, s.restricted()},
-		{HeldFiles, s.Closed},
-		{HeldNet, s.NoNet},
-		{HeldLimits, len(s.Limits) > 0},
-		{HeldApart, s.Apart},
+		{ConfinedPrivileges, s.NNP || s.restricted()},
+		{ConfinedHidden, len(s.Hide) > 0},
+		{ConfinedUser, s.User != nil},
+		{ConfinedRules, s.restricted()},
+		{ConfinedFiles, s.Closed},
+		{ConfinedNet, s.NoNet},
+		{ConfinedLimits, len(s.Limits) > 0},
+		{ConfinedApart, s.Apart},
 	} {
 		if x.holds {
 			h |= x.bit

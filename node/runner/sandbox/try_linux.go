@@ -101,7 +101,7 @@ func tryGroup(dir string) error {
 		return errors.New("no control group can be made here")
 	}
 	defer g.Close()
-	k := g.Take()
+	k := g.Acquire()
 	if k == nil {
 		return errors.New("no control group can be made here")
 	}
@@ -111,7 +111,7 @@ func tryGroup(dir string) error {
 	if err != nil {
 		return os.NewSyscallError("start a process in a control group", err)
 	}
-	k.Over()
+	k.Kill()
 	var end syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &end, 0, nil); err != nil || end.Signal() != syscall.SIGKILL {
 		return errors.New("what is in a control group did not end with it")
@@ -146,7 +146,7 @@ func tryLimits(string) error {
 func tryApart(dir string) error {
 	spec := Spec{Hide: []string{dir}, Apart: true, NNP: true}
 	return Run(&spec, nil, func(attr *syscall.SysProcAttr, around *Space) error {
-		defer around.Over()
+		defer around.Kill()
 		how := &syscall.ProcAttr{Env: os.Environ(), Sys: attr}
 		pid, err := syscall.ForkExec("/proc/self/exe", []string{os.Args[0], tryLook}, how)
 		if err != nil {
@@ -184,7 +184,7 @@ func Try(born bool) Holds {
 	var failed map[string]string
 	err := errors.New("processes are this process's own, and it is not root's")
 	if root || born {
-		failed, err = tryIn(Born)
+		failed, err = tryIn(InUserNamespace)
 	}
 	h := Holds{Privileges: true, Users: root, Mounts: err == nil && failed["mounts"] == "", Net: err == nil && failed["net"] == "", Why: failed["mounts"]}
 	if err != nil {

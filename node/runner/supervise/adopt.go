@@ -21,7 +21,7 @@ func (e *Engine) adopt() {
 			if rec.boot == e.records.boot {
 				gone[rec.task] = true
 			}
-			e.taken[rec.task] = end{slot: rec.slot, event: Event{
+			e.taken[rec.task] = unackedEnd{slot: rec.slot, event: Event{
 				Kind: Lost, Task: rec.task, At: now(), Held: rec.held, Unseen: true, Rebooted: rec.boot != e.records.boot,
 			}}
 		}

@@ -75,7 +75,7 @@ func TestAnOrphansEndFreesItsRecordAndEndsWhatItsLeaderLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := orphaned(t, dir, "a.1.1", "sleep 1000 3>"+fifo+" & exec 4>"+fifo+"; while ! [ -e go ]; do sleep 0.01; done")
-	rec.held = sandbox.HeldKnown | sandbox.HeldNet
+	rec.held = sandbox.ConfinedKnown | sandbox.ConfinedNet
 	begun(t, dir, rec)
 	held, err := os.Open(fifo)
 	if err != nil {

@@ -187,7 +187,7 @@ func (c *Client) run() {
 				c.revive()
 			}
 		case <-idle.C:
-			c.rest()
+			c.disconnectIfIdle()
 		case <-c.quit:
 			c.send()
 			c.disconnect()
@@ -198,7 +198,7 @@ func (c *Client) run() {
 }
 
 // rest lets a supervisor go that has had nothing to do.
-func (c *Client) rest() {
+func (c *Client) disconnectIfIdle() {
 	c.mu.Lock()
 	rest := len(c.open) == 0 && len(c.next) == 0 && c.conn != nil
 	if rest {

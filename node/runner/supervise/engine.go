@@ -52,17 +52,17 @@ type Engine struct {
 	all     sync.WaitGroup
 
 	mu     sync.Mutex
-	procs  map[string]*proc // not over
-	queue  []*proc          // of these, those to be started
-	queued sync.Cond        // on mu: queue or shut changed
-	taken  map[string]end   // over, not acknowledged
-	sink   func(Event)      // nil: nobody is there
+	procs  map[string]*proc      // not over
+	queue  []*proc               // of these, those to be started
+	queued sync.Cond             // on mu: queue or shut changed
+	taken  map[string]unackedEnd // over, not acknowledged
+	sink   func(Event)           // nil: nobody is there
 	shut   bool
 	sick   bool // ends could not be kept on disk
 	room   roomWatch
 }
 
-type end struct {
+type unackedEnd struct {
 	event Event
 	slot  int
 }
@@ -82,7 +82,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	}
 	keepDescriptors()
 	e := &Engine{
-		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: wake.New(), quit: make(chan struct{}),
+		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]unackedEnd{}, wake: wake.New(), quit: make(chan struct{}),
 	}
 	e.queued.L = &e.mu
 	if e.room.look = cfg.room; e.room.look == nil {
@@ -96,7 +96,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		return nil, fmt.Errorf("the list of ended processes cannot be opened: %w", err)
 	}
 	for _, ev := range left {
-		e.taken[ev.Task] = end{event: ev, slot: -1}
+		e.taken[ev.Task] = unackedEnd{event: ev, slot: -1}
 	}
 	if e.reaper, err = newReaper(); err != nil {
 		return nil, err

@@ -45,9 +45,9 @@ const (
 type Event struct {
 	Kind     Kind
 	Task     string
-	At       int64        // local clock, milliseconds since 1970
-	Took     int64        // of an end: milliseconds since it was started, by the monotonic clock; 0: it was not, or that is not known
-	Held     sandbox.Held // what it is, or was, kept from; 0: it was not started, or that is not known
+	At       int64            // local clock, milliseconds since 1970
+	Took     int64            // of an end: milliseconds since it was started, by the monotonic clock; 0: it was not, or that is not known
+	Held     sandbox.Confined // what it is, or was, kept from; 0: it was not started, or that is not known
 	Exit     int
 	Signal   int
 	Reason   string   // why it was asked to stop, "" if it was not

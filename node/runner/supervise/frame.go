@@ -170,7 +170,7 @@ func decodeEvent(body []byte) (Event, error) {
 	}
 	if !d.bad && len(d.b) > 0 {
 		held := d.number()
-		e.Held = sandbox.Held(held)
+		e.Held = sandbox.Confined(held)
 		d.bad = d.bad || held <= 0 || held > math.MaxUint16
 	}
 	d.bad = d.bad || e.Kind < Started || e.Kind > synced

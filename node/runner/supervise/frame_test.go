@@ -47,7 +47,7 @@ func anyEvent(t *rapid.T) Event {
 		Timeout: yes.Draw(t, "timeout"), Unseen: yes.Draw(t, "unseen"), Alone: yes.Draw(t, "alone"), Unbegun: yes.Draw(t, "unbegun"),
 		Rebooted: yes.Draw(t, "rebooted"), Sizes: [2]int64{n.Draw(t, "out"), n.Draw(t, "err")},
 		Cut: [2]bool{yes.Draw(t, "out cut"), yes.Draw(t, "err cut")}, Errno: rapid.Int().Draw(t, "errno"),
-		Err: rapid.String().Draw(t, "text"), Took: rapid.Int64Min(0).Draw(t, "took"), Held: sandbox.Held(rapid.Uint16().Draw(t, "held")), version: rapid.IntRange(0, 9).Draw(t, "version"),
+		Err: rapid.String().Draw(t, "text"), Took: rapid.Int64Min(0).Draw(t, "took"), Held: sandbox.Confined(rapid.Uint16().Draw(t, "held")), version: rapid.IntRange(0, 9).Draw(t, "version"),
 	}
 }
 
@@ -81,7 +81,7 @@ func TestAnEndOfVersion1IsRead(t *testing.T) {
 		t.Errorf("%+v: %v", e, err)
 	}
 	took := want
-	took.Took, took.Held = 5, sandbox.HeldKnown
+	took.Took, took.Held = 5, sandbox.ConfinedKnown
 	if b := appendEvent(nil, took.in(1)); string(b) != v1 {
 		t.Errorf("a peer of version 1 is told %q", b)
 	}

@@ -70,7 +70,7 @@ func TestWhatATaskStartedEndsWithItsControlGroupWhateverItGaveUp(t *testing.T) {
 	if err := os.WriteFile(file+".go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if end := h.until("a.1.1", Event.Final); end.Held&sandbox.HeldGroup == 0 {
+	if end := h.until("a.1.1", Event.Final); end.Held&sandbox.ConfinedGroup == 0 {
 		t.Errorf("%+v", end)
 	}
 	gone(pid)
@@ -122,10 +122,10 @@ func TestWhatAKilledSupervisorLeftInControlGroupsEndsWithTheTaskOrAtOnce(t *test
 		t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, sigKill) })
 		return c
 	}
-	of, nobodys := g.Take(), g.Take()
+	of, nobodys := g.Acquire(), g.Acquire()
 	file := filepath.Join(t.TempDir(), "pid")
 	spec := specIn(t, dir, "a.1.1", "")
-	rec := record{task: "a.1.1", before: sinceBoot(), boot: BootID(), held: sandbox.HeldKnown | sandbox.HeldGroup, group: of.N}
+	rec := record{task: "a.1.1", before: sinceBoot(), boot: BootID(), held: sandbox.ConfinedKnown | sandbox.ConfinedGroup, group: of.N}
 	task, forgotten := in(of, "cd "+spec.Home+"; "+drifter(t, file)+"sleep 1000"), in(nobodys, "sleep 1000")
 	go func() { _ = task.Wait() }()
 	left := whoIs(t, file)

@@ -154,7 +154,7 @@ func (c course) foretell() fate {
 func (c course) play(t *testing.T) (f fate) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []Event
-		e := &Engine{cfg: EngineConfig{Grace: c.grace}, procs: map[string]*proc{}, taken: map[string]end{}, sink: func(ev Event) { told = append(told, ev) }}
+		e := &Engine{cfg: EngineConfig{Grace: c.grace}, procs: map[string]*proc{}, taken: map[string]unackedEnd{}, sink: func(ev Event) { told = append(told, ev) }}
 		p, born := newPuppet(c.heeds), time.Now()
 		x := e.enrol("a.1.1", p, -1)
 		x.mu.Lock()

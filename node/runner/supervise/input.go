@@ -92,7 +92,7 @@ func (in *input) run() error {
 		if f == nil {
 			return err
 		}
-		n, rerr, werr := pour(in.w, f, buf)
+		n, rerr, werr := copyPiece(in.w, f, buf)
 		_ = f.Close()
 		switch {
 		case werr != nil: // it has ended, or closed its stdin
@@ -129,8 +129,8 @@ func (in *input) await(name string) (*os.File, error) {
 	}
 }
 
-// pour copies a piece into the pipe, and tells whose fault it is if it cannot.
-func pour(w io.Writer, r io.Reader, buf []byte) (n int64, rerr, werr error) {
+// copyPiece copies a piece into the pipe, and tells whose fault it is if it cannot.
+func copyPiece(w io.Writer, r io.Reader, buf []byte) (n int64, rerr, werr error) {
 	for {
 		k, err := r.Read(buf)
 		if k > 0 {

@@ -88,7 +88,7 @@ func TestOutputThatCannotBeCompletedIsWarnedOfAndTheTaskEnds(t *testing.T) {
 	var warned []string
 	var told []Event
 	e := &Engine{
-		cfg: EngineConfig{Warn: func(s string) { warned = append(warned, s) }}, procs: map[string]*proc{}, taken: map[string]end{},
+		cfg: EngineConfig{Warn: func(s string) { warned = append(warned, s) }}, procs: map[string]*proc{}, taken: map[string]unackedEnd{},
 		sink: func(ev Event) { told = append(told, ev) },
 	}
 	e.ended(&proc{spec: Spec{Task: "a.1.1"}, out: out}, ending{exit: 3})

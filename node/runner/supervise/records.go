@@ -42,7 +42,7 @@ type record struct {
 	deadline      int64 // milliseconds since boot, 0: none
 	boot          string
 	cap           outputCap // of its output; zero: not known
-	held          sandbox.Held
+	held          sandbox.Confined
 	group         int // number of its control group; 0: it is in none
 	slot          int
 }
@@ -96,7 +96,7 @@ func parseRecord(line string) (record, bool) {
 		}
 		if len(f) > n+2 {
 			held, _ := strconv.ParseUint(f[n+1], 10, 16)
-			r.held = sandbox.Held(held)
+			r.held = sandbox.Confined(held)
 			r.group, _ = strconv.Atoi(f[n+2])
 		}
 	}

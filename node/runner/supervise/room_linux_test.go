@@ -97,7 +97,7 @@ func TestATaskThatWritesLittleKeepsItsOutputOnADiskThatIsFull(t *testing.T) {
 	e.room.look, e.room.at = low, e.room.at.AddDate(-1, 0, 0)
 	x := e.procs["a.1.1"]
 	e.mu.Unlock()
-	e.cut() // what its watch does
+	e.enforceCaps() // what its watch does
 	fill(t, dir)
 	x.mu.Lock()
 	held := x.out.files[0].held

@@ -22,7 +22,7 @@ type proc struct {
 	in      *input // nil: its stdin is empty
 	slot    int
 	at      int64
-	held    sandbox.Held
+	held    sandbox.Confined
 	group   *sandbox.Group // nil: it is in none
 	began   time.Time      // with the monotonic clock's reading
 	stop    string
@@ -112,7 +112,7 @@ func (e *Engine) fork(x *proc) {
 		return
 	}
 	if wants, must := x.spec.Box.Grouped(); wants {
-		if x.group = e.cfg.Groups.Take(); x.group == nil && must {
+		if x.group = e.cfg.Groups.Acquire(); x.group == nil && must {
 			out.close()
 			in.passedOn(stdin)
 			in.close()
@@ -127,7 +127,7 @@ func (e *Engine) fork(x *proc) {
 	})
 	in.passedOn(stdin)
 	if err != nil {
-		x.group.Over()
+		x.group.Kill()
 		out.close()
 		in.close()
 		e.over(x, refused(x.spec.Task, err))
@@ -153,7 +153,7 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 	if d := x.spec.Timeout; d > 0 {
 		deadline = sinceBoot() + d.Milliseconds()
 	}
-	if rec.held = c.held; rec.held&sandbox.HeldGroup != 0 {
+	if rec.held = c.held; rec.held&sandbox.ConfinedGroup != 0 {
 		rec.group = x.group.N
 	}
 	e.records.started(rec, c.pid, deadline)
@@ -189,7 +189,7 @@ func (e *Engine) await(x *proc) {
 
 func (e *Engine) ended(x *proc, how ending) {
 	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
-	x.group.Over()
+	x.group.Kill()
 	short := e.shortage() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
 	x.ended = true
@@ -237,7 +237,7 @@ func (e *Engine) over(x *proc, ev Event) {
 	if !ev.Unbegun && ev.Kind == Ended {
 		e.sweeper.over(x.spec.Task)
 	}
-	e.taken[x.spec.Task] = end{event: ev, slot: x.slot}
+	e.taken[x.spec.Task] = unackedEnd{event: ev, slot: x.slot}
 	if e.sink != nil {
 		e.sink(ev)
 	} else {

@@ -36,7 +36,7 @@ func keepHouse(t *testing.T, f func(t *testing.T, h *house)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{peers: make(chan net.Conn), over: make(chan struct{})}
-		e := &Engine{cfg: EngineConfig{Dir: dir, Grace: DefaultGrace}, procs: map[string]*proc{}, taken: map[string]end{}, quit: make(chan struct{})}
+		e := &Engine{cfg: EngineConfig{Dir: dir, Grace: DefaultGrace}, procs: map[string]*proc{}, taken: map[string]unackedEnd{}, quit: make(chan struct{})}
 		e.queued.L = &e.mu
 		var err error
 		if e.records, err = openRecords(dir); err != nil {

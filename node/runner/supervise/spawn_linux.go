@@ -24,7 +24,7 @@ const (
 type child struct {
 	pid  int
 	fd   int // pidfd, -1 if the kernel has none
-	held sandbox.Held
+	held sandbox.Confined
 	// around is the space of one that sees no others, nil for all else.
 	around *sandbox.Space
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ func spawn(s spec) (*child, error) {
 
 // fork is called with forks held.
 func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
-	sandbox.DropBorn()
+	sandbox.DropNamespaceCaps()
 	attr.Setpgid, attr.PidFD = true, &c.fd
 	how := &syscall.ProcAttr{
 		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
@@ -58,7 +58,7 @@ func (c *child) fork(s spec, attr *syscall.SysProcAttr) (err error) {
 	if s.group != nil {
 		s.group.Start(attr)
 		if c.pid, err = s.box.Fork(s.path, s.argv, how); err == nil {
-			c.held |= sandbox.HeldGroup
+			c.held |= sandbox.ConfinedGroup
 		}
 		attr.UseCgroupFD = false
 	}
@@ -98,7 +98,7 @@ func (c *child) wait() ending {
 // says how it ended. werr is why that could not be awaited.
 func (c *child) reap(werr error) ending {
 	how := c.reapAlone(werr)
-	c.around.Over() // without the lock: what is stuck on a disk ends late
+	c.around.Kill() // without the lock: what is stuck on a disk ends late
 	return how
 }
 

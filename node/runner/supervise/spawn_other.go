@@ -11,7 +11,7 @@ import (
 
 type child struct {
 	pid  int
-	held sandbox.Held
+	held sandbox.Confined
 	p    *os.Process
 	mu   sync.Mutex
 	over bool
@@ -24,7 +24,7 @@ func spawn(s spec) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &child{pid: p.Pid, held: sandbox.HeldKnown, p: p}, nil
+	return &child{pid: p.Pid, held: sandbox.ConfinedKnown, p: p}, nil
 }
 
 // reap is never asked for here: nobody follows a child without waiting for it.

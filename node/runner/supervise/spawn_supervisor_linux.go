@@ -55,7 +55,7 @@ func (c *Client) start() error {
 	cmd.ExtraFiles = []*os.File{socket, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.cfg.Born {
-		sandbox.Born(cmd.SysProcAttr)
+		sandbox.InUserNamespace(cmd.SysProcAttr)
 	}
 	keepDescriptors() // a pipe that the supervisor held would never end
 	if err := withSlack(ownSlack, cmd.Start); err != nil {

@@ -28,13 +28,13 @@ func (e *Engine) watch() {
 			continue
 		case <-clock.C:
 		}
-		every = e.cut()
+		every = e.enforceCaps()
 		clock.Reset(every)
 	}
 }
 
 // cut cuts what is over the cap and says when to look again.
-func (e *Engine) cut() time.Duration {
+func (e *Engine) enforceCaps() time.Duration {
 	procs := e.present()
 	if len(procs) == 0 {
 		return time.Hour

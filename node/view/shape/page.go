@@ -23,12 +23,12 @@ type Query struct {
 }
 
 // place is where a slot stands in an order.
-type place struct {
+type sortKey struct {
 	key  int64
 	slot uint32
 }
 
-func (p place) compare(o place) int {
+func (p sortKey) compare(o sortKey) int {
 	return cmp.Or(cmp.Compare(p.key, o.key), cmp.Compare(p.slot, o.slot))
 }
 
@@ -47,7 +47,7 @@ func (f *Facts) Page(q Query) (slots []int, all int, next string, err error) {
 	for _, s := range q.States {
 		states |= 1 << (s / 16)
 	}
-	var found []place
+	var found []sortKey
 	rows := f.newest()
 	for i := range rows {
 		r := &rows[i]
@@ -55,16 +55,16 @@ func (f *Facts) Page(q Query) (slots []int, all int, next string, err error) {
 			continue
 		}
 		all++
-		p := place{key(r), r.Slot}
+		p := sortKey{key(r), r.Slot}
 		if begun && p.compare(after) <= 0 {
 			continue
 		}
 		if found = append(found, p); len(found) > 2*q.Limit+1 { // what is kept stays small, whatever the job
-			slices.SortFunc(found, place.compare)
+			slices.SortFunc(found, sortKey.compare)
 			found = found[:q.Limit+1]
 		}
 	}
-	slices.SortFunc(found, place.compare)
+	slices.SortFunc(found, sortKey.compare)
 	if len(found) > q.Limit {
 		found = found[:q.Limit]
 		last := found[len(found)-1]
@@ -103,15 +103,15 @@ func keyOf(sort string) (func(*Row) int64, error) {
 	return key, nil
 }
 
-func parseAfter(text string) (p place, ok bool, err error) {
+func parseAfter(text string) (p sortKey, ok bool, err error) {
 	if text == "" {
-		return place{}, false, nil
+		return sortKey{}, false, nil
 	}
 	key, slot, _ := strings.Cut(text, ".")
 	k, err1 := strconv.ParseInt(key, 10, 64)
 	n, err2 := strconv.ParseUint(slot, 10, 32)
 	if err1 != nil || err2 != nil {
-		return place{}, false, fmt.Errorf("after %q: expected what an answer before gave as next", text)
+		return sortKey{}, false, fmt.Errorf("after %q: expected what an answer before gave as next", text)
 	}
-	return place{k, uint32(n)}, true, nil
+	return sortKey{k, uint32(n)}, true, nil
 }

@@ -156,7 +156,7 @@ func TestPagesTogetherAreAllThatFitsInOrder(t *testing.T) {
 		want := slices.DeleteFunc(slices.Clone(f.newest()), func(r Row) bool {
 			return q.Peer != "" && (f.Peer(&r) != q.Peer || !slices.Contains(q.States, r.State))
 		})
-		slices.SortStableFunc(want, func(a, b Row) int { return place{key(&a), a.Slot}.compare(place{key(&b), b.Slot}) })
+		slices.SortStableFunc(want, func(a, b Row) int { return sortKey{key(&a), a.Slot}.compare(sortKey{key(&b), b.Slot}) })
 		var got []int
 		for {
 			slots, all, next, err := f.Page(q)

@@ -23,10 +23,10 @@ const (
 // begun tells whether the runner has the task: what is to become of it is the runner's to say.
 func (p phase) begun() bool { return p == phaseStarted || p == phaseSaving }
 
-type heldTask struct {
+type ownTask struct {
 	id       taskstate.TaskID
-	job      *heldJob
-	frame    *heldFrame
+	job      *ownJob
+	frame    *ownFrame
 	pos      uint32 // in frame
 	phase    phase
 	halted   bool // the runner was told to stop it
@@ -46,12 +46,12 @@ type heldTask struct {
 	durable  taskstate.Status // newest that is in the journal
 }
 
-func (h *heldTask) String() string {
+func (h *ownTask) String() string {
 	return fmt.Sprintf("%v phase %d %v seq %d", h.id, h.phase, h.status.State, h.status.Seq)
 }
 
 // said notes that a status is on disk, in batch number n.
-func (h *heldTask) said(s taskstate.Status, n uint64) {
+func (h *ownTask) said(s taskstate.Status, n uint64) {
 	h.durable, h.lastSaid = s, n
 	if s.State.Final() {
 		h.end = n
@@ -59,7 +59,7 @@ func (h *heldTask) said(s taskstate.Status, n uint64) {
 }
 
 // launch is what a runner needs to run it on this peer.
-func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
+func (h *ownTask) launch(self taskstate.PeerID) taskstate.Launch {
 	l := taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(self),
 	}
@@ -70,7 +70,7 @@ func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
 }
 
 // relaunch is launch after a restart, with what the journal knows of the life before.
-func (h *heldTask) relaunch(self taskstate.PeerID) taskstate.Launch {
+func (h *ownTask) relaunch(self taskstate.PeerID) taskstate.Launch {
 	l, s := h.launch(self), h.durable
 	switch s.State {
 	case taskstate.Running:
@@ -84,19 +84,19 @@ func (h *heldTask) relaunch(self taskstate.PeerID) taskstate.Launch {
 	return l
 }
 
-// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
+// ownFrame is one accepted set of assignments: it stays in the journal until its last task is
 // acknowledged.
-type heldFrame struct {
+type ownFrame struct {
 	record journal.Frame
-	tasks  []*heldTask // until it is on disk
-	jobs   []*heldJob
+	tasks  []*ownTask // until it is on disk
+	jobs   []*ownJob
 	left   int      // tasks not acknowledged
 	done   []uint32 // positions acknowledged since the last transaction
 	acks   []uint64 // keys of its done records
 }
 
-// heldJob is a job body and how many frames need it.
-type heldJob struct {
+// ownJob is a job body and how many frames need it.
+type ownJob struct {
 	job     *taskstate.Job
 	frames  int
 	onDisk  bool
@@ -107,12 +107,12 @@ type heldJob struct {
 
 // instant tasks promise and need nothing, so nothing can make them wait. Work that must not run
 // twice takes its turn all the same: it is marked as begun only when it is.
-func (j *heldJob) instant() bool {
+func (j *ownJob) instant() bool {
 	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait && !j.job.Prepares()
 }
 
 // size estimates the bytes of a body: what can be large in one.
-func (j *heldJob) size() int {
+func (j *ownJob) size() int {
 	n := 256
 	if s := j.job.Secrets; s != nil {
 		n += len(s.Sealed)
@@ -129,10 +129,10 @@ func (j *heldJob) size() int {
 	return n
 }
 
-// heldBatch is a batch that is not acknowledged.
-type heldBatch struct {
+// ownBatch is a batch that is not acknowledged.
+type ownBatch struct {
 	number   uint64
-	tasks    []*heldTask
+	tasks    []*ownTask
 	sealed   *journal.SealedBatch // until it is on disk
 	envelope []byte               // the signed bytes, the same for the topic and every session
 }

@@ -15,18 +15,18 @@ import (
 
 // Peers that all come back on other ports at once would not find each other: what each remembers of
 // the others is of before. So a peer that others know and that listens elsewhere than last time
-// keeps a side door besides: on a port that follows from its id, where it was. Who finds nobody at
-// the addresses it remembers asks there.
+// keeps a fallback port besides: on a port that follows from its id, where it was. Who finds nobody
+// at the addresses it remembers asks there.
 
 const (
-	sideDoors = 3     // ports that follow from an id; the first that is free is the side door
-	sideIPs   = 4     // machines at which an absent peer's side doors are tried
-	sideFirst = 20000 // their range: below the ports that systems hand out
-	sideLast  = 32000
+	fallbackCount = 3     // ports that follow from an id; the first that is free is the fallback port
+	fallbackIPs   = 4     // machines at which an absent peer's fallback listeners are tried
+	sideFirst     = 20000 // their range: below the ports that systems hand out
+	sideLast      = 32000
 )
 
-// sidePorts follow from a peer's id.
-func sidePorts(p peer.ID) (ports [sideDoors]int) {
+// fallbackPorts follow from a peer's id.
+func fallbackPorts(p peer.ID) (ports [fallbackCount]int) {
 	sum := sha256.Sum256(append([]byte("covey side door\x00"), p...))
 	for i := range ports {
 		ports[i] = sideFirst + int(binary.BigEndian.Uint32(sum[4*i:])%(sideLast-sideFirst))
@@ -34,10 +34,10 @@ func sidePorts(p peer.ID) (ports [sideDoors]int) {
 	return ports
 }
 
-// openSide listens on a side door with TCP, on the addresses listened on. That none is free is
-// no error: it is for the worst case only.
-func (d *doors) openSide(where []place) {
-	for _, port := range sidePorts(d.id) {
+// openFallback listens on a fallback port with TCP, on the addresses listened on. That none is free
+// is no error: it is for the worst case only.
+func (d *listeners) openFallback(where []listenAddr) {
+	for _, port := range fallbackPorts(d.id) {
 		var bound []ma.Multiaddr
 		var err error
 		for _, w := range where {
@@ -48,27 +48,27 @@ func (d *doors) openSide(where []place) {
 			}
 		}
 		if err == nil && len(bound) > 0 {
-			d.side = port
+			d.fallback = port
 			return
 		}
 		d.sw.ListenClose(bound...)
 	}
-	d.log.Debug("no side door is free")
+	d.log.Debug("no fallback port is free")
 }
 
-// aside tells whether an address is the side door's: it is not told to others, who know how to find
-// it.
-func (d *doors) aside(a ma.Multiaddr) bool {
+// isFallback tells whether an address is the fallback port's: it is not told to others, who know
+// how to find it.
+func (d *listeners) isFallback(a ma.Multiaddr) bool {
 	v, err := a.ValueForProtocol(ma.P_TCP)
-	return err == nil && d.side > 0 && v == fmt.Sprint(d.side) && !isRelay(a)
+	return err == nil && d.fallback > 0 && v == fmt.Sprint(d.fallback) && !isRelay(a)
 }
 
-// sideAddrs are the side doors of a peer that was at these addresses.
-func sideAddrs(p peer.ID, addrs []string) (out []ma.Multiaddr) {
+// fallbackAddrs are the fallback listeners of a peer that was at these addresses.
+func fallbackAddrs(p peer.ID, addrs []string) (out []ma.Multiaddr) {
 	var ips []netip.Addr
 	for _, a := range parseAddrs(addrs) {
 		ip, err := manet.ToIP(a)
-		if err != nil || isRelay(a) || len(ips) >= sideIPs {
+		if err != nil || isRelay(a) || len(ips) >= fallbackIPs {
 			continue
 		}
 		if at, _ := netip.AddrFromSlice(ip); !slices.Contains(ips, at.Unmap()) {
@@ -76,7 +76,7 @@ func sideAddrs(p peer.ID, addrs []string) (out []ma.Multiaddr) {
 		}
 	}
 	for _, ip := range ips {
-		for _, port := range sidePorts(p) {
+		for _, port := range fallbackPorts(p) {
 			if a, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), port)); err == nil {
 				out = append(out, a)
 			}
@@ -85,7 +85,7 @@ func sideAddrs(p peer.ID, addrs []string) (out []ma.Multiaddr) {
 	return out
 }
 
-// Seek is Connect to a peer that is not where it was: at its side doors.
+// Seek is Connect to a peer that is not where it was: at its fallback listeners.
 func (h *Host) Seek(ctx context.Context, peerID string, addrs []string) error {
 	p, err := peer.Decode(peerID)
 	if err != nil || p == h.id {
@@ -93,7 +93,7 @@ func (h *Host) Seek(ctx context.Context, peerID string, addrs []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	h.sw.Peerstore().AddAddrs(p, sideAddrs(p, addrs), dialTimeout) // for this time only
+	h.sw.Peerstore().AddAddrs(p, fallbackAddrs(p, addrs), dialTimeout) // for this time only
 	h.sw.Backoff().Clear(p)
 	if err := h.hello(ctx, p); err != nil {
 		return fmt.Errorf("seek %s: %w", peerID, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/coveyproject/covey/p2p"
 )
 
-func TestAPeerThatMovedIsFoundAtItsSideDoor(t *testing.T) {
+func TestAPeerThatMovedIsFoundAtItsFallbackPort(t *testing.T) {
 	key, err := p2p.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAPeerThatMovedIsFoundAtItsSideDoor(t *testing.T) {
 	}
 }
 
-func TestAPeerThatStayedHasNoSideDoor(t *testing.T) {
+func TestAPeerThatStayedHasNoFallbackPort(t *testing.T) {
 	key, err := p2p.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
