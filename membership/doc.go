@@ -17,8 +17,9 @@
 //     sign of life – a packet, an answered probe, a dial that works, a newer alive message – clears
 //     evidence.
 //   - Doubts. A refutation is gossiped a few times only, and memberlist at a peer that misses it
-//     calls the suspect dead. So everything is exchanged with a suspect itself, unless it has been
-//     refuted a moment later, in clusters up to LargeCluster. Who spoke a moment before memberlist
+//     calls the suspect dead. So members near a suspect exchange everything with it, unless the
+//     suspicion has been refuted a moment later. A peer that knew more than LargeCluster others at
+//     its start does not: suspicion is slow there. A peer that spoke a moment before memberlist
 //     calls it dead is suspect until it was asked: memberlist goes on from a suspicion until it is
 //     refuted, and a peer that is just back would be dead by one of its life before.
 //   - Members that lie. memberlist takes everybody's word; what stands between (intake) lets only
@@ -35,7 +36,7 @@
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by
 //     itself in memberlist; a loop keeps trying absent peers of the book, quickly while this peer
 //     is alone or newly started.
-//   - The hint: the highest epoch anybody spoke of and its coordinator. A hint about whom to ask,
+//   - The hint: the highest epoch anybody spoke of and its coordinator. A hint which peer to ask,
 //     no more.
 //   - A gossiped leave is Dead with a fresh Since. That a peer has left for good is a decision and
 //     stands in the ledger.

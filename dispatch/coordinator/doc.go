@@ -9,9 +9,9 @@
 //   - The ledger calls Run when this peer has begun a term and has applied all that was decided
 //     before it, and ends its context when the term is over. Only within Run is there a Core.
 //   - The network calls ServeSession for every stream of session.Protocol. Outside Run it refuses,
-//     with a hint whom to ask.
+//     with a hint which peer to ask.
 //   - The node passes on what gossip says, with Verdict, and asks: Peers, Waiting, Whys,
-//     Waited, Frozen, Preview. Thaw and Balance carry a person's word.
+//     Waited, Frozen, Preview, Rebalance. Thaw and Balance carry a person's word.
 //
 // Core is built from the ledger's state at the start of a term, by NewCore. From then on its driver
 // – Loop, or a simulation –
@@ -55,10 +55,14 @@
 //
 // A session, as the core sees it:
 //
-//	opened ──▶ registering ──Register applied──▶ welcomed ──reports done──▶ in sync ──▶ released
-//	  │        its incarnation is new                            Complete set │  Goodbye
-//	  ▼                                                                       ▼
-//	refused              silent for a grace, or replaced: ended       incremental sets
+//	opened ──its incarnation is known──────────────▶ welcomed
+//	  │  │                                            ▲     │
+//	  │  └─new──▶ registering ──Register is applied───┘     │ its reports are done
+//	  ▼                                                     ▼
+//	refused                      released ◀──Goodbye──── in sync
+//
+// In sync, it is sent a Complete set, and incremental ones from then on. Silent for a grace, or
+// replaced by another session of its peer, it ends from any state.
 //
 // A peer's standing is derived, never stored (StandingOf):
 //

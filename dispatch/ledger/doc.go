@@ -75,7 +75,7 @@
 //
 // # What a slot costs
 //
-// A slot that was never assigned costs nothing: it is part of a run. One that was assigned costs 40
+// A slot that was never assigned costs nothing: it is part of a run. One that was assigned costs 48
 // bytes, for good: whom it was given to is a number, its final status is a number too, because most
 // slots of a job end alike. What only few slots have - a version, a pin, that they leave, when they
 // may start, how often they were restarted - is kept beside the cells. What is kept of the files of

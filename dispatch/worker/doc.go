@@ -22,11 +22,14 @@
 //
 // A task here:
 //
-//	granted ──its frame is on disk──▶ queued ──its turn──▶ started ──its end──▶ over ──▶ forgotten
-//	                                    ▲                                        ▲   acknowledged
-//	              parked ──a Complete set lists it                               │
-//	                 ▲                              stopped, recalled, too large ┘
-//	            from the journal, not begun
+//	granted ──its frame is on disk──▶ queued ──its turn──▶ started ──its end──▶ over
+//	                                    ▲                     │                  │
+//	              a Complete set lists it                     │     acknowledged │
+//	                                    │                     │                  ▼
+//	from the journal, not begun ──▶ parked ◀──Adopt: never begun             forgotten
+//
+// From granted, queued and parked a task is over at once when it is stopped, recalled, or needs
+// more than the peer offers; one that was started is over when the runner reports its end.
 //
 // What promises no resources skips the queue. A task whose files are kept is saving between started
 // and over: its process has ended, so it uses nothing and never runs again, not even after a
@@ -37,12 +40,13 @@
 //
 //	reading its journal ──▶ working ◀──▶ sick: the journal cannot be written
 //	        │                  │   ◀──▶ refraining: somebody gave a reason
-//	        │                  ├──Stop, Detach──▶ stopping ──Released and acknowledged──▶ ended
+//	        │                  ├──Stop, Detach──▶ stopping ──▶ ended
 //	        └── damaged, old ──┴──▶ lost: stops what runs, signs nothing more
 //	                                  └──▶ another incarnation, with a journal of its own
 //
 // Sick or refraining, it takes nothing on and gives back what has not begun; stopping, it gives
-// everything back, or all but what runs, and says Goodbye.
+// everything back, or all but what runs, and says Goodbye. It ends when it is Released and all is
+// acknowledged, and at the latest ackWait after all is published.
 //
 // A session, from here:
 //

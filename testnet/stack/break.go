@@ -11,7 +11,7 @@ const (
 	BreakBackwards Break = "backwards"  // I2: a watch tells of a task's states in the wrong order
 	BreakTwice     Break = "twice"      // I4: a runner starts work again that must not run twice
 	BreakOversell  Break = "oversell"   // I10: a peer offers twice what it has
-	BreakDeaf      Break = "deaf"       // I1, I7: tasks that are stopped run on
+	BreakDeaf      Break = "deaf"       // I1: tasks that are stopped run on
 	BreakAllDisks  Break = "all-disks"  // I1: all lose the ledger, and what tells that there was one
 	BreakOldFolder Break = "old-folder" // I4: a peer whose folder was turned back starts again what it started since
 	BreakTwoOfOne  Break = "two-of-one" // I4: a clone starts again what its original runs

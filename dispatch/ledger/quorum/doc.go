@@ -40,8 +40,9 @@
 // Found and Recover begin as the only voter. A seat is a place among raft's servers, named
 // PEER/INCARNATION: each seat of a peer has an incarnation of its own, so that nothing that was
 // meant for a seat which was lost reaches the next one. The coordinator looks at the voters' rules
-// (a pure plan, voters.go) about once a second and takes one step at a time: the largest odd number
-// up to five of eligible live peers votes, and no step leaves the living without a majority.
+// (a pure plan, voters.go) about once a second, every five seconds while all voters live and
+// nothing is to be done, and takes one step at a time: the largest odd number up to five of
+// eligible live peers votes, and no step leaves the living without a majority.
 //
 // A seat whose disk has less than was acknowledged, or something else, is unsound: it gives no vote
 // from that moment on, what is left of it is put aside, and the peer is seated anew (identity.go).
