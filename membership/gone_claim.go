@@ -19,7 +19,7 @@ const (
 // claim is what somebody says of another: that it is silent, gone, or (of itself) leaving.
 type claim struct {
 	dead bool
-	claimBody
+	accuseBody
 }
 
 // goodbye: it left by itself, it is said.
@@ -27,9 +27,9 @@ func (a claim) goodbye() bool { return a.dead && a.From == a.Node }
 
 func (a claim) encode() []byte {
 	if a.dead {
-		return encodeMessage(deadMsg, a.claimBody)
+		return encodeMessage(deadMsg, a.accuseBody)
 	}
-	return encodeMessage(suspectMsg, a.claimBody)
+	return encodeMessage(suspectMsg, a.accuseBody)
 }
 
 // worse tells whether a claim says more than another of the same peer.

@@ -131,9 +131,9 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 			return encodeMessage(aliveMsg, a)
 		}
 	case suspectMsg, deadMsg:
-		var a claimBody
+		var a accuseBody
 		if decodeBody(body, &a) == nil {
-			if !in.m.claimedGone(from, claim{dead: msg[0] == deadMsg, claimBody: a}) {
+			if !in.m.claimedGone(from, claim{dead: msg[0] == deadMsg, accuseBody: a}) {
 				return nil
 			}
 			return encodeMessage(msg[0], a)
@@ -257,7 +257,7 @@ func (in *intake) state(ctx context.Context, from string, s *stateBody) bool {
 		s.Meta = a.Meta
 		return ok
 	}
-	a := claim{dead: s.State != memberlist.StateSuspect, claimBody: claimBody{Incarnation: s.Incarnation, Node: s.Name, From: from}}
+	a := claim{dead: s.State != memberlist.StateSuspect, accuseBody: accuseBody{Incarnation: s.Incarnation, Node: s.Name, From: from}}
 	if s.State == memberlist.StateLeft {
 		a.From = s.Name
 	}

@@ -209,7 +209,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 
 // sayGoodbye tells members itself: a goodbye that another passes on is believed later only.
 func (m *Membership) sayGoodbye(members []*memberlist.Node, t *transport) {
-	msg := encodeMessage(deadMsg, claimBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})
+	msg := encodeMessage(deadMsg, accuseBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})
 	for _, n := range members {
 		t.write(msg, n.Name)
 	}

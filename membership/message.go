@@ -37,7 +37,7 @@ type (
 		Meta        []byte
 		Vsn         []uint8
 	}
-	claimBody struct { // of suspect and dead
+	accuseBody struct { // of suspect and dead
 		Incarnation uint32
 		Node        string
 		From        string

@@ -90,7 +90,7 @@ func (m *Membership) tellGone(peer string, dead bool) {
 	t, live := m.transport, known && !m.stopped
 	m.mu.Unlock()
 	if live && t != nil {
-		a := claim{dead, claimBody{Incarnation: incarnation, Node: peer, From: m.self}}
+		a := claim{dead, accuseBody{Incarnation: incarnation, Node: peer, From: m.self}}
 		t.pass(&memberlist.Packet{Buf: a.encode(), From: peerName(m.self), Timestamp: time.Now()})
 	}
 }

@@ -130,7 +130,7 @@ func TestThoseNearAreLookedAfterInTurnWhoeverMemberlistProbes(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {
 		tended := 0
 		l.a.allNear, l.a.instead, l.a.tend = func() bool { return false }, func() string { return "b" }, func() { tended++ }
-		ping, news := encodeMessage(pingMsg, pingBody{Node: "b"}), encodeMessage(deadMsg, claimBody{Node: "d"})
+		ping, news := encodeMessage(pingMsg, pingBody{Node: "b"}), encodeMessage(deadMsg, accuseBody{Node: "d"})
 		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "b"}); err != errTended || tended != 1 {
 			t.Errorf("a probe: %v, and %d were looked after instead", err, tended)
 		}
@@ -145,7 +145,7 @@ func TestWhatMemberlistHasForAMemberThatIsNotNearGoesToSomebodyWhoIs(t *testing.
 	onALine(t, func(t *testing.T, l *line) {
 		tended := 0
 		l.a.near, l.a.allNear, l.a.instead, l.a.tend = func(string) bool { return false }, func() bool { return false }, func() string { return "b" }, func() { tended++ }
-		ping, news := encodeMessage(pingMsg, pingBody{Node: "c"}), encodeMessage(deadMsg, claimBody{Node: "d"})
+		ping, news := encodeMessage(pingMsg, pingBody{Node: "c"}), encodeMessage(deadMsg, accuseBody{Node: "d"})
 		if _, err := l.a.WriteToAddress(pack([][]byte{ping, news}), memberlist.Address{Name: "c"}); err != errTended || tended != 1 {
 			t.Errorf("a probe: %v, and %d were looked after instead", err, tended)
 		}

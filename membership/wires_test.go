@@ -20,7 +20,7 @@ func TestFramesAreAsTheirVersionHasThem(t *testing.T) {
 // memberlist's own messages are as it writes them; these are the ones that are read here, too.
 func TestMessagesAreAsMemberlistWritesThem(t *testing.T) {
 	var b strings.Builder
-	for _, v := range []any{&aliveBody{}, &claimBody{}, &pingBody{}, &stateHeader{}, &stateBody{}} {
+	for _, v := range []any{&aliveBody{}, &accuseBody{}, &pingBody{}, &stateHeader{}, &stateBody{}} {
 		golden.Fill(reflect.ValueOf(v).Elem(), 1, nil)
 		fmt.Fprintf(&b, "%s: %q\n", reflect.TypeOf(v).Elem().Name(), encodeMessage(0, v))
 	}

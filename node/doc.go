@@ -37,7 +37,7 @@
 //
 // What happens comes the other way, on the goroutine of the part it happens to, and nothing on it
 // waits: an applied entry goes to the roster's keeper and the digests, the view and the table, in
-// this order (heed); a view of the members to the coordinator's loop, the voters' rules and the
+// this order (observers); a view of the members to the coordinator's loop, the voters' rules and the
 // view. Statuses come as signed envelopes, by topic, by session and by digest, and statuses.merge
 // takes in all of them: those by topic and session once statuses.ingest has checked the signature,
 // those by digest, which the exchange has checked, as they are (statuses.pulled).
@@ -48,7 +48,7 @@
 // the rest, each with the few fields it alone touches:
 //
 //	statuses          takes statuses in, and has the topic they go out by
-//	heed              who hears of an applied entry, in which order
+//	observers         who hears of an applied entry, in which order
 //	dialects          which dialect members read
 //	offering          what is given to tasks
 //	jobFiles          the store of files, and all that moves them

@@ -59,15 +59,15 @@ type Node struct {
 	seats  *admission.SeatChain
 
 	// What was decided, who is here.
-	ledger   *quorum.Node
-	replica  *ledger.Replica
-	heed     *entryObservers
-	members  *membership.Membership
-	dialects *dialects
-	seat     *seat
-	refused  *quorum.Refusals // what members said that no honest one does
-	given    *readers.Given
-	readers  *readers.Readers
+	ledger    *quorum.Node
+	replica   *ledger.Replica
+	observers *entryObservers
+	members   *membership.Membership
+	dialects  *dialects
+	seat      *seat
+	refused   *quorum.Refusals // what members said that no honest one does
+	given     *readers.Given
+	readers   *readers.Readers
 
 	// What is reported.
 	table     *taskstate.Table

@@ -188,7 +188,7 @@ func (n *Node) begin(run func(what string, f func(context.Context) error)) {
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("policy", n.owner.Run)
-	run("rights", func(ctx context.Context) error { return n.heed.review(ctx, n.keeper.InSync, n.guard.Review) })
+	run("rights", func(ctx context.Context) error { return n.observers.review(ctx, n.keeper.InSync, n.guard.Review) })
 	run("room", n.room.Run)
 	run("files", n.files.store.Run)
 	run("what is kept", n.files.care.Run)
@@ -334,7 +334,7 @@ func (n *Node) openWork() (err error) {
 		Path: n.folder.path(highwater.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
 	n.statuses = newStatuses(n)
-	n.heed = &entryObservers{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view, metrics: n.metrics, rights: wake.New()}
+	n.observers = &entryObservers{self: n.self, replica: n.replica, keeper: n.keeper, store: n.store, statuses: n.statuses, given: n.given, readers: n.readers, view: n.view, metrics: n.metrics, rights: wake.New()}
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())

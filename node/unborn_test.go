@@ -24,7 +24,7 @@ func newUnborn(t *testing.T) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	undo := n.heed.observe()
+	undo := n.observers.observe()
 	t.Cleanup(func() {
 		for _, f := range undo {
 			f()

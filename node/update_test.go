@@ -353,7 +353,7 @@ func TestARefusedChangeSaysWhyAndWhatToType(t *testing.T) {
 		{update, ledger.Result{Refused: ledger.CodeUnknown}, api.NotFound, "peer jobs"},
 		{update, ledger.Result{Refused: ledger.CodeInvalid}, api.Conflict, "type, name"},
 		{renew, ledger.Result{Refused: ledger.CodeOver}, api.Conflict, "peer wait"},
-		{renew, ledger.Result{Refused: ledger.CodeConflict, Job: "abc"}, api.Conflict, "job abc by now"},
+		{renew, ledger.Result{Refused: ledger.CodeConflict, Job: "abc"}, api.Conflict, "job abc now has the name of"},
 		{rollout, ledger.Result{Refused: ledger.CodeConflict, Version: 2}, api.Conflict, "not being updated"},
 		{rollout, ledger.Result{Refused: ledger.CodeConflict, Version: 3}, api.Conflict, "to version 3"},
 		{rollout, ledger.Result{Refused: ledger.CodeUnknown, Version: 2}, api.Conflict, "nothing to go back to"},

@@ -64,9 +64,9 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(load.Protocol, n.load.Serve)
 	n.host.Handle(clinic.Protocol, n.clinic.Serve)
 
-	undo = append(undo, n.heed.observe()...)
+	undo = append(undo, n.observers.observe()...)
 	n.keeper.TrustLedger()
-	n.heed.missed()
+	n.observers.missed()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)

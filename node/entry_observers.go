@@ -16,9 +16,9 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// heed is who hears of what the ledger says, and in which order: the roster and the digests, the
-// events, the table, who may read what, and last who waits for this peer to have come so far. All
-// of it is on the goroutine that feeds the replica, and nothing waits.
+// entryObservers is who hears of what the ledger says, and in which order: the roster and the
+// digests, the events, the table, who may read what, and last who waits for this peer to have come
+// so far. All of it is on the goroutine that feeds the replica, and nothing waits.
 type entryObservers struct {
 	self     taskstate.PeerID
 	replica  *ledger.Replica
