@@ -37,10 +37,10 @@
 //
 // What happens comes the other way, on the goroutine of the part it happens to, and nothing on it
 // waits: an applied entry goes to the roster's keeper and the digests, the view and the table, in
-// this order (observers); a view of the members to the coordinator's loop, the voters' rules and the
-// view. Statuses come as signed envelopes, by topic, by session and by digest, and statuses.merge
-// takes in all of them: those by topic and session once statuses.ingest has checked the signature,
-// those by digest, which the exchange has checked, as they are (statuses.pulled).
+// this order (observers); a view of the members to the coordinator's loop, the voters' rules and
+// the view. Statuses come as signed envelopes, by topic, by session and by digest, and
+// statuses.merge takes in all of them: those by topic and session once statuses.ingest has checked
+// the signature, those by digest, which the exchange has checked, as they are (statuses.pulled).
 //
 // # What it owns
 //

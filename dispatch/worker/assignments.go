@@ -242,6 +242,13 @@ func (c *Core) takeOn(f *ownFrame) {
 	}
 	c.frames.add(f)
 	for _, h := range f.tasks {
+		if s, known := c.ends.of[h.id]; known {
+			c.tidy.note(h.id, &s) // in one transaction with the assignment
+			h.onDisk = true
+			c.held.restore(h, s, 0)
+			c.outbox.touch(h, c.now)
+			continue
+		}
 		if !c.turnAway(h) && !h.job.instant() {
 			c.queue.add(h)
 		}

@@ -158,6 +158,7 @@ func (c *Core) ackedTask(h *ownTask) {
 // forget ends our memory of a task.
 func (c *Core) forget(h *ownTask) {
 	delete(c.held.of, h.id)
+	c.ends.add(h.durable)
 	if h.onDisk {
 		c.tidy.note(h.id, nil)
 	}

@@ -42,6 +42,7 @@ type Core struct {
 	queue  queue
 	stream openStream
 	tombs  tombstones
+	ends   ends
 	frames frames
 	outbox outbox
 	tidy   tidyList

@@ -70,9 +70,10 @@
 //
 // # Bounds
 //
-// Tasks held at once (journal.MaxTasks), tombstones, frames that wait for the fence, statuses and
-// bytes in a batch, batches in a transaction, job bodies without a task. A coordinator that keeps
-// to its own limits reaches none of them; one that does not loses the session.
+// Tasks held at once (journal.MaxTasks), tombstones, ends that are remembered after they were
+// acknowledged (maxEnds), frames that wait for the fence, statuses and bytes in a batch, batches in
+// a transaction, job bodies without a task. A coordinator that keeps to its own limits reaches none
+// of them; one that does not loses the session.
 //
 // # What it does not do
 //

@@ -33,6 +33,7 @@ type worldOfOneWorker struct {
 	dropped  map[taskstate.TaskID]bool // the worker gave its word: it never runs these
 	finals   map[taskstate.TaskID]taskstate.Status
 	newestOf map[taskstate.TaskID]taskstate.Status
+	over     map[taskstate.TaskID]bool // told its end in this life
 }
 
 func (w *worldOfOneWorker) grants() []session.Grant {
@@ -127,7 +128,7 @@ func (w *worldOfOneWorker) batch(env []byte) {
 	for _, s := range b.Statuses {
 		w.join(s)
 		if s.State.Final() {
-			w.finals[s.Task] = s
+			w.finals[s.Task], w.over[s.Task] = s, true
 			delete(w.open, s.Task)
 		}
 	}
@@ -207,7 +208,7 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "saving",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait", "stage", "stage",
+		"stop", "recall", "supersede", "again", "again", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait", "stage", "stage",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
@@ -243,6 +244,10 @@ func (w *worldOfOneWorker) act() {
 		if id, ok := w.someTask(w.open); ok && !w.up {
 			delete(w.open, id)
 		}
+	case "again": // a coordinator that lies gives what was given and has ended, and may say that it knows the end
+		if id, ok := w.someTask(w.over); ok {
+			w.change(func(*session.Assignments) {}, session.Grant{Job: id.Job, Index: 7, Slots: []ledger.Slots{{First: id.Slot, N: 1, Attempt: id.Attempt}}})
+		}
 	case "break":
 		w.disconnect()
 	case "connect":
@@ -251,6 +256,7 @@ func (w *worldOfOneWorker) act() {
 		w.disconnect()
 		w.fate = func(taskstate.TaskID) fate { return fate(w.draw("fate", 0, 2)) }
 		w.crash(w.draw("reached the disk", 0, 1) == 1)
+		clear(w.over)
 		w.broken = false
 	case "detach":
 		w.detach()
@@ -304,6 +310,7 @@ func (w *worldOfOneWorker) detach() {
 	w.disconnect()
 	w.fate = func(taskstate.TaskID) fate { return fateRuns }
 	w.crash(true)
+	clear(w.over)
 	for id, h := range w.core.held.of {
 		if h.status.Reason == taskstate.ReasonInterrupted && w.newestOf[id].Reason != taskstate.ReasonInterrupted && h.durable.Reason != taskstate.ReasonInterrupted {
 			w.t.Fatalf("SIGTERM cost %v: %+v", id, h.status)
@@ -316,7 +323,7 @@ func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {
 		w := &worldOfOneWorker{
 			box: newBox(r), r: r, term: 1, next: 1, open: map[taskstate.TaskID]bool{},
 			finals: map[taskstate.TaskID]taskstate.Status{}, newestOf: map[taskstate.TaskID]taskstate.Status{},
-			dropped: map[taskstate.TaskID]bool{},
+			dropped: map[taskstate.TaskID]bool{}, over: map[taskstate.TaskID]bool{},
 		}
 		w.gather = rapid.SampledFrom([]time.Duration{0, gatherEnds}).Draw(r, "gather")
 		w.boot()

@@ -134,6 +134,9 @@ func (c *Core) restoreStatuses(img *journal.Image) {
 		if h := c.held.of[id]; h != nil {
 			h.onDisk = true
 			c.held.restore(h, s, anyBatch)
+			if s.State.Final() { // it was given again: see takeOn
+				c.outbox.touch(h, time.Time{})
+			}
 		}
 	}
 	slices.SortFunc(img.Batches, func(a, b journal.ImageBatch) int { return cmp.Compare(a.Number, b.Number) })
