@@ -7,6 +7,9 @@ type NextCommand struct {
 	Note *Note `cbor:"99,keyasint,omitempty" dialect:"2"`
 }
 
+// alone tells whether nobody is asked about it.
+func (c NextCommand) alone() bool { return c.Note != nil }
+
 // Note keeps a line of text about the cluster: a command that does nothing else, for tests of
 // upgrades.
 type Note struct {

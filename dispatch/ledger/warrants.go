@@ -63,18 +63,25 @@ func (w *Warrants) spend(c *Command, r *Result) {
 
 // wantsWord tells whether a command is carried out only on a person's word, where nothing is done
 // that nobody signed. What follows from the spec of a lasting job – tasks begun again, retired, an
-// update that goes on, pauses or turns back as its job says – the coordinator decides alone.
+// update that goes on, pauses or turns back as its job says – the coordinator decides alone. A
+// command that is not named here wants a word.
 func (w *Warrants) wantsWord(c *Command) bool {
 	switch {
-	case c.Cancel != nil, c.Pin != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil:
-		return true
+	case c.Submit != nil, c.Update != nil: // they carry their job's order
+		return false
+	case c.Found != nil, c.Lead != nil, c.Assign != nil, c.Settle != nil, c.Supersede != nil, c.Depart != nil, c.Register != nil,
+		c.Grow != nil, c.Skip != nil, c.Reads != nil, c.Kept != nil, c.alone():
+		return false
 	case c.Admit != nil:
 		return w.wantsGrant(c.Admit)
 	case c.Renew != nil:
 		return c.Renew.Reason == taskstate.ReasonRetried || !w.book.lasts(c.Renew.Job)
 	case c.Retire != nil:
 		return c.Retire.Reason == taskstate.ReasonCancelled || !w.book.lasts(c.Retire.Job)
-	case c.Rollout != nil && w.book.lasts(c.Rollout.Job):
+	case c.Rollout != nil:
+		if !w.book.lasts(c.Rollout.Job) {
+			return false // it is refused anyway
+		}
 		j := w.book.jobs[c.Rollout.Job]
 		switch now := j.long.rollout.State; c.Rollout.State {
 		case taskstate.RolloutUpdating:
@@ -82,8 +89,9 @@ func (w *Warrants) wantsWord(c *Command) bool {
 		case taskstate.RolloutRollingBack:
 			return now != taskstate.RolloutRollingBack && (now != taskstate.RolloutUpdating || j.job.Updating().OnFailure != taskstate.RollBackUpdate)
 		}
+		return false
 	}
-	return false
+	return true
 }
 
 // wantsGrant tells whether nobody's word lets a peer in: neither that of whoever made its ticket,

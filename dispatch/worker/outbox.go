@@ -113,13 +113,13 @@ func statusSize(s taskstate.Status) int {
 	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message) + s.Saved.Size()
 }
 
-// saved hands out the batches that are on disk now, to be told, and the processes whose ends they
-// tell.
+// saved hands out the batches that are on disk now, to be told, and the tasks whose ends they tell,
+// but for no-ops, of which nothing is left anywhere.
 func (o *outbox) saved() (envelopes [][]byte, ended []taskstate.TaskID) {
 	for _, b := range o.saving {
 		for i, h := range b.tasks {
 			h.said(b.sealed.Statuses[i], b.number)
-			if h.durable.State.Final() && h.job.job.Run.Process != nil {
+			if h.durable.State.Final() && h.job.job.Run.Noop == nil {
 				ended = append(ended, h.id)
 			}
 		}

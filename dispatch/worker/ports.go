@@ -29,7 +29,7 @@ type Runner interface {
 	// with Ended the process has ended: what they left is saved again. It returns the others: of
 	// these nothing runs when it returns, and nothing is reported.
 	Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss)
-	// Kept says that the ends of these tasks – processes, not no-ops – are in the journal. Until
+	// Kept says that the ends of these tasks, none of which is a no-op, are in the journal. Until
 	// then they may be told again by Adopt.
 	Kept(tasks []taskstate.TaskID)
 }
