@@ -44,8 +44,8 @@
 //
 // # What it owns
 //
-// The data folder and its lock, and the numbers of its starts (begun.go). Small types beside it own
-// the rest, each with the few fields it alone touches:
+// The data folder and its lock, and the numbers of its starts (start_numbers.go). Small types
+// beside it own the rest, each with the few fields it alone touches:
 //
 //	statuses          takes statuses in, and has the topic they go out by
 //	observers         who hears of an applied entry, in which order

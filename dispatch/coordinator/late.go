@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"github.com/coveyproject/covey/dispatch/coordinator/clock"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -120,72 +119,4 @@ func (ts *tasks) keepTold(p *peerState) {
 		}
 	}
 	q.list = kept
-}
-
-// tasks are the attempts that peers have: how each ends, and is given up.
-type tasks struct {
-	heard    func(taskstate.TaskID) (taskstate.Status, bool) // may be nil
-	clock    *clock.Clock
-	agenda   *agenda
-	outbox   *outbox
-	peers    *peers
-	jobs     *jobs
-	sessions *sessions
-
-	given givenUps // attempts whose end may still come
-	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
-}
-
-// settle has an end decided with the next proposal that has room.
-func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
-	if p.ends == nil {
-		p.ends = &endQueue{peer: p.id, incarnation: p.member.Incarnation}
-		ts.outbox.settle(p.ends)
-	}
-	p.ends.list = append(p.ends.list, *st)
-}
-
-// release frees what one ended task reserved.
-func (ts *tasks) release(p *peerState, h *holding, r *rec) {
-	if r.is(ended) {
-		return
-	}
-	ts.vacate(p, h, r)
-	r.marks = r.marks&^saving | ended
-	p.saving--
-	p.outstanding--
-	ts.agenda.room() // the worker may hold another one
-}
-
-// prepare notes whether a task waits for its inputs.
-func (ts *tasks) prepare(p *peerState, h *holding, r *rec, waits bool) {
-	if waits == r.is(preparing) {
-		return
-	}
-	r.marks ^= preparing
-	n := 1
-	if !waits {
-		n = -1
-	}
-	need := h.job.body(int(r.version)).Resources
-	h.job.preparing += n
-	p.preparing, h.preparing = p.preparing.add(n, need), h.preparing.add(n, need)
-	if waits {
-		ts.agenda.room() // for others
-	}
-}
-
-// vacate frees what the process of one task used, once that has ended. Its worker holds the task
-// until its files are kept.
-func (ts *tasks) vacate(p *peerState, h *holding, r *rec) {
-	if r.is(saving | ended) {
-		return
-	}
-	p.answered(r)
-	ts.prepare(p, h, r, false)
-	r.marks |= saving
-	p.saving++
-	p.use(h, -1, h.job.body(int(r.version)))
-	ts.agenda.room()
-	ts.jobs.enqueue(h.job) // its Parallel may have room again
 }

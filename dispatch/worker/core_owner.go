@@ -12,11 +12,11 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// Times of the worker's shell that are not the coordinator's to say.
+// Times of the core's owner that are not the coordinator's to say.
 const (
-	ackWait       = 2 * time.Second // how long a stop waits for acknowledgements after everything is published
-	journalRetry  = 200 * time.Millisecond
-	journalRetry9 = 5 * time.Second
+	ackWait         = 2 * time.Second // how long a stop waits for acknowledgements after everything is published
+	journalRetry    = 200 * time.Millisecond
+	journalRetryMax = 5 * time.Second
 )
 
 // own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
@@ -158,7 +158,7 @@ func (w *Loop) write(ctx context.Context) {
 			if pause.For(ctx, delay) != nil {
 				return
 			}
-			delay = min(2*delay, journalRetry9)
+			delay = min(2*delay, journalRetryMax)
 		}
 		w.setSick(ctx, nil)
 		w.tell(ctx, Saved{})
