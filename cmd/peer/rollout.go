@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,10 @@ func showRollout(c *cli, a api.JobAnswer, err error) error {
 	})
 }
 
+// proofTime is how long tasks that no update watches have to run before they count as running: one
+// that cannot run mostly ends sooner.
+const proofTime = time.Second
+
 // awaitRollout stays until all tasks of a service or global job run as they should.
 func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string) error {
 	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
@@ -61,17 +66,31 @@ func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string
 	var last api.Job
 	verdict, bar := going, newProgress(w)
 	why := whyPrinter{w: w, bar: bar}
-	err := cl.Follow(ctx, id, false, func(p api.Progress) error {
+	proven, end := context.WithCancel(ctx)
+	defer end()
+	var proof *time.Timer // since all run
+	err := cl.Follow(proven, id, false, func(p api.Progress) error {
 		last = p.Job
 		why.heard(p.Job)
 		bar.show(p.Job)
-		if verdict = settled(p.Job); verdict != going {
+		switch verdict = settled(p.Job); {
+		case verdict == settledWell && p.Job.Rollout == nil:
+			if proof == nil {
+				proof = time.AfterFunc(proofTime, end)
+			}
+			return nil
+		case verdict != going:
 			return errSettled
+		case proof != nil:
+			proof.Stop()
+			proof = nil
 		}
 		return nil
 	})
 	bar.done()
 	switch {
+	case verdict == going && !last.Over() && proven.Err() != nil && ctx.Err() == nil: // they ran, and not for long
+		return awaitRollout(ctx, cl, w, id)
 	case verdict == settledWell:
 		fmt.Fprintln(w, rolloutText(last))
 		return nil
