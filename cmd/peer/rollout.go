@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -88,10 +89,11 @@ func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string
 		return nil
 	})
 	bar.done()
+	proved := proven.Err() != nil && ctx.Err() == nil
 	switch {
-	case verdict == going && !last.Over() && proven.Err() != nil && ctx.Err() == nil: // they ran, and not for long
+	case proved && verdict == going && !last.Over(): // they stopped running as the time was up
 		return awaitRollout(ctx, cl, w, id)
-	case verdict == settledWell:
+	case verdict == settledWell && (proved || errors.Is(err, errSettled)):
 		fmt.Fprintln(w, rolloutText(last))
 		return nil
 	case last.Over():
@@ -110,7 +112,7 @@ func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string
 }
 
 // errSettled ends following a job whose update has come to its end.
-var errSettled = fmt.Errorf("settled")
+var errSettled = errors.New("settled")
 
 type rolloutOutcome int
 
