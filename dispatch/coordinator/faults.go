@@ -97,7 +97,7 @@ func (js *jobs) noteEnd(j *jobState, p taskstate.PeerID, end taskstate.State) {
 // noteNoRoom takes note of a peer that has no room for a job's inputs: it is avoided like one where
 // its tasks fail.
 func (js *jobs) noteNoRoom(j *jobState, p *peerState, why string) {
-	p.cramped = noInputRoom{fmt.Sprintf("job %s: %s; its tasks go elsewhere", j.id, why), js.clock.Now().Add(faultTime)}
+	p.noInputRoom = noInputRoom{fmt.Sprintf("job %s: %s; its tasks go elsewhere", j.id, why), js.clock.Now().Add(faultTime)}
 	for range faultCount {
 		js.noteEnd(j, p.id, taskstate.Rejected)
 	}
@@ -111,8 +111,8 @@ type noInputRoom struct {
 
 // noRoom is why a peer had no room for inputs, lately; "" if it had.
 func (ps *peers) noRoom(p *peerState) string {
-	if ps.clock.Now().Before(p.cramped.until) {
-		return p.cramped.why
+	if ps.clock.Now().Before(p.noInputRoom.until) {
+		return p.noInputRoom.why
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 		js.noteEnd(j, p.id, st.State)
 	}
 	if st.State == taskstate.Complete && len(j.job.Inputs) > 0 {
-		p.cramped = noInputRoom{}
+		p.noInputRoom = noInputRoom{}
 	}
 	j.lasting.ended(st, int(r.version), j.job, js.clock.Now())
 }

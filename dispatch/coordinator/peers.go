@@ -79,7 +79,7 @@ type peerState struct {
 	stalls        stalls
 	stallAt       time.Time // no look at those before
 	shunned       time.Time // passed over until then
-	cramped       noInputRoom
+	noInputRoom   noInputRoom
 	confirmedGone bool // it is gone, a person says
 	parted        bool // it said goodbye before it went
 

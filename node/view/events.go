@@ -17,7 +17,7 @@ type Events struct {
 	table   Table
 	now     func() int64 // this machine's clock, in milliseconds since 1970
 
-	teller storyWriter
+	writer storyWriter
 
 	mu       sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // told last
@@ -31,7 +31,7 @@ func (v *Events) Decided(ev ledger.Event) {
 		return
 	}
 	evs := v.entryEvents(ev)
-	v.teller.decided(ev.Entry, evs)
+	v.writer.decided(ev.Entry, evs)
 	v.hub.append(evs)
 }
 
@@ -182,7 +182,7 @@ func (v *Events) Seen(view *membership.View) (died []taskstate.PeerID) {
 			v.verdicts[m.ID] = m.Verdict
 			e := event{at: v.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: v.verdictNote(m)}
 			evs = append(evs, e)
-			v.teller.observed(m, was, ok, e.note)
+			v.writer.observed(m, was, ok, e.note)
 			if m.Verdict == membership.Dead {
 				died = append(died, m.ID)
 			}

@@ -19,7 +19,7 @@ import (
 func telling(t *testing.T) *scripted {
 	s := newScripted(t)
 	st := story.Open(filepath.Join(t.TempDir(), story.FileName), time.Now)
-	s.cfg.Story, s.Events.teller.story = st, st
+	s.cfg.Story, s.Events.writer.story = st, st
 	return s
 }
 

@@ -115,7 +115,7 @@ type View struct {
 func New(cfg Config) *View {
 	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
 	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Members, v.Who}
-	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, teller: storyWriter{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
+	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, writer: storyWriter{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
 	v.Shapes = &Shapes{view: v}
 	v.Applied()
 	return v
