@@ -9,6 +9,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // wrongClock is a machine's clock that somebody sets.
@@ -71,7 +72,7 @@ func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := one.line.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another"})
+	r, err := one.line.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another", Dialect: wire.Dialect})
 	if err != nil || r.Refusal != nil {
 		t.Fatalf("%+v %v", r.Refusal, err)
 	}

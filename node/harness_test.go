@@ -18,6 +18,7 @@ import (
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/jobfile"
 )
@@ -367,7 +368,7 @@ func (l *living) admit(p puppet, roles ...admission.Role) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	_, results, err := l.decides(l.says(l.self, ledger.Command{Admit: &ledger.Admit{Entry: e}}))
+	_, results, err := l.decides(l.says(l.self, ledger.Command{Admit: &ledger.Admit{Entry: e, Dialect: wire.Dialect}}))
 	if err != nil || results[0].Refused != ledger.CodeNone {
 		l.t.Fatalf("admit a puppet: %v, %v", results, err)
 	}

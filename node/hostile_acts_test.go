@@ -10,6 +10,7 @@ import (
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -135,7 +136,7 @@ func TestACoordinatorGivesNoRoleByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index, _, err := liar.decides(ledger.Command{Admit: &ledger.Admit{Entry: e}})
+	index, _, err := liar.decides(ledger.Command{Admit: &ledger.Admit{Entry: e, Dialect: wire.Dialect}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/secrets"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/trust/seal"
 )
@@ -54,7 +55,7 @@ func TestACoordinatorHasNoSecretsForAWorkerOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, r, err := liar.decides(
-		ledger.Command{Admit: &ledger.Admit{Entry: e}}, ledger.Command{Register: &ledger.Register{Peer: p.Self(), Incarnation: "i"}},
+		ledger.Command{Admit: &ledger.Admit{Entry: e, Dialect: wire.Dialect}}, ledger.Command{Register: &ledger.Register{Peer: p.Self(), Incarnation: "i"}},
 	); err != nil || r[1].Refused != ledger.CodeNone {
 		t.Fatal(r, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/decide"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
@@ -35,7 +36,7 @@ func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
 	} {
 		var no *admission.Refusal
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		_, err := admission.Join(ctx, p, l.self, admission.JoinRequest{Secret: c.secret, Cluster: c.cluster})
+		_, err := admission.Join(ctx, p, l.self, admission.JoinRequest{Secret: c.secret, Cluster: c.cluster, Dialect: wire.Dialect})
 		cancel()
 		if !errors.As(err, &no) || no.Code != c.want {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
@@ -54,7 +55,7 @@ func TestNewcomersWithOneTicketAreLetInByGroupsAndHoldUpNobodyElse(t *testing.T)
 		}
 		p := newPuppet(t)
 		p.SetAddrs(l.self, l.host.Addrs())
-		_, err = admission.Join(timed(t), p, l.self, admission.JoinRequest{Secret: valid.Secret, Cluster: valid.Cluster})
+		_, err = admission.Join(timed(t), p, l.self, admission.JoinRequest{Secret: valid.Secret, Cluster: valid.Cluster, Dialect: wire.Dialect})
 		return err
 	}
 	first := l.ticket(api.TicketRequest{Expires: 3600})

@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/testnet/sim/memledger"
 )
@@ -126,7 +127,7 @@ func (s *scripted) newAuthor() author {
 	s.t.Helper()
 	a := newStranger(s.t)
 	e := s.entry(a.id)
-	s.write(ledger.Command{Admit: &ledger.Admit{Entry: e}}, ledger.Command{Register: &ledger.Register{Peer: a.id, Incarnation: a.inc}})
+	s.write(ledger.Command{Admit: &ledger.Admit{Entry: e, Dialect: wire.Dialect}}, ledger.Command{Register: &ledger.Register{Peer: a.id, Incarnation: a.inc}})
 	return a
 }
 

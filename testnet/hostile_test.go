@@ -22,6 +22,7 @@ import (
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/testnet"
 
@@ -75,7 +76,7 @@ func among(t *testing.T, net *testnet.Net) *hostile {
 	for _, p := range all.Peers {
 		h.SetAddrs(p.ID, p.Addrs)
 	}
-	req := admission.JoinRequest{Name: "hostile", Secret: ticket.Secret, Cluster: ticket.Cluster, Addrs: h.Addrs(), Incarnation: "hostile-1"}
+	req := admission.JoinRequest{Name: "hostile", Secret: ticket.Secret, Cluster: ticket.Cluster, Addrs: h.Addrs(), Incarnation: "hostile-1", Dialect: wire.Dialect}
 	if _, err := admission.Join(timed(t), h, ticket.Addrs[0].ID, req); err != nil {
 		t.Fatal(err)
 	}

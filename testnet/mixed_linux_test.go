@@ -261,7 +261,7 @@ func refusedNewcomer(t *testing.T, old, ticket string) {
 	t.Helper()
 	cmd := exec.CommandContext(timed(t), old, "--data", t.TempDir(), "up", "--no-mdns", "--name", "late", "--listen", "127.0.0.1:0", "--join", ticket)
 	out, err := cmd.CombinedOutput()
-	for _, part := range []string{"too old", "install", "late reads dialect 1", "speaks 2"} {
+	for _, part := range []string{"too old", "install", "late reads dialect 2", "speaks 3"} {
 		if err == nil || !strings.Contains(string(out), part) {
 			t.Errorf("a newcomer of the old version is to be told %q: %v\n%s", part, err, out)
 		}

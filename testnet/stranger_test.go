@@ -38,6 +38,7 @@ import (
 	"github.com/coveyproject/covey/node/api/client"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/testnet"
 )
 
@@ -179,7 +180,7 @@ func (a assault) member(t testing.TB, all []target) {
 		t.Fatal(err)
 	}
 	h.SetAddrs(ticket.Addrs[0].ID, ticket.Addrs[0].Addrs)
-	_, err = admission.Join(t.Context(), h, ticket.Addrs[0].ID, admission.JoinRequest{Secret: ticket.Secret, Cluster: ticket.Cluster, Name: "liar"})
+	_, err = admission.Join(t.Context(), h, ticket.Addrs[0].ID, admission.JoinRequest{Secret: ticket.Secret, Cluster: ticket.Cluster, Name: "liar", Dialect: wire.Dialect})
 	if h.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 var release string
 
 // source is the version that these sources are of.
-const source = "0.2.0"
+const source = "0.3.0-dev"
 
 // version is the release; of a program that was built in some other way what its build says.
 func version() string {

@@ -4,7 +4,7 @@ package ledger
 
 // NextCommand is what a Command has more in the next dialect.
 type NextCommand struct {
-	Note *Note `cbor:"99,keyasint,omitempty" dialect:"2"`
+	Note *Note `cbor:"99,keyasint,omitempty" dialect:"3"`
 }
 
 // alone tells whether nobody is asked about it.
@@ -18,7 +18,7 @@ type Note struct {
 
 // NextState is what a State has more in the next dialect.
 type NextState struct {
-	Note string `cbor:"99,keyasint,omitempty" dialect:"2"`
+	Note string `cbor:"99,keyasint,omitempty" dialect:"3"`
 }
 
 func (n *NextState) apply(c *Command) Result {

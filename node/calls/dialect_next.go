@@ -6,7 +6,7 @@ import "github.com/coveyproject/covey/dispatch/ledger"
 
 // NextCall is what a Call has more in the next dialect.
 type NextCall struct {
-	Note *ledger.Note `cbor:"99,keyasint,omitempty" dialect:"2"`
+	Note *ledger.Note `cbor:"99,keyasint,omitempty" dialect:"3"`
 }
 
 func (n NextCall) asks() []bool { return []bool{n.Note != nil} }

@@ -3,4 +3,4 @@
 package wire
 
 // Dialect is one more than that of the program as it is: what tests of upgrades take for newer.
-const Dialect = 2
+const Dialect = 3

@@ -16,5 +16,5 @@ README.md, next to this package, says what travels, what comes back and what goe
 from ._errors import Error, PeerError, RemoteError, RemoteTraceback, TaskFailed, TaskTimeout
 from ._executor import Executor, Future
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Error", "Executor", "Future", "PeerError", "RemoteError", "RemoteTraceback", "TaskFailed", "TaskTimeout"]
