@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,6 +106,19 @@ func (s *Spec) Held() Confined {
 		}
 	}
 	return h
+}
+
+// FileSize is how large a file it writes may become; 0: no limit is set.
+func (s *Spec) FileSize() int64 {
+	if s == nil {
+		return 0
+	}
+	for _, l := range s.Limits {
+		if l.Of == LimitFileSize {
+			return int64(min(l.Max, math.MaxInt64))
+		}
+	}
+	return 0
 }
 
 // Grouped tells whether the process is to start in a control group, and whether it must.

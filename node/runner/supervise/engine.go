@@ -91,6 +91,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if e.records, err = openRecords(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("the list of running processes cannot be opened: %w", err)
 	}
+	e.room.probe = e.records.probe
 	var left []Event
 	if e.ends, left, err = openEnds(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("the list of ended processes cannot be opened: %w", err)

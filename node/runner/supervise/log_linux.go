@@ -12,6 +12,9 @@ type logFile int
 
 const noLog logFile = -1
 
+// corrupt is what a file system answers that has found damage in itself.
+const corrupt = syscall.EUCLEAN
+
 func openLog(path string) (logFile, error) {
 	fd, err := retry(func() (int, error) {
 		return syscall.Open(path, syscall.O_CREAT|syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CLOEXEC, 0o600)

@@ -5,7 +5,11 @@ package supervise
 import (
 	"errors"
 	"os"
+	"syscall"
 )
+
+// corrupt is EIO where there is no error of its own for a damaged file system.
+const corrupt = syscall.EIO
 
 type logFile struct{ *os.File }
 

@@ -13,8 +13,9 @@ func Streams() [2]string { return [2]string{"stdout", "stderr"} }
 
 // output is the two files a task writes. One goroutine uses it at a time: proc.mu guards it.
 type output struct {
-	files [2]capped
-	cap   outputCap
+	files  [2]capped
+	cap    outputCap
+	refuse int64 // from this size on the system refuses the task's writes; 0: that is not known
 }
 
 // outputCap is how much is kept of each output file.
@@ -153,7 +154,7 @@ func (o *output) finish(task string) (end outputEnd, err error) {
 		f := &o.files[i]
 		size, _, err := f.keep(o.cap)
 		end.sizes[i], end.cut[i] = size, f.lost > 0
-		errs = append(errs, err, f.cutShort(size))
+		errs = append(errs, err, f.cutShort(size, o.refuse))
 	}
 	for i, name := range Streams() {
 		if end.cut[i] {

@@ -165,6 +165,13 @@ func (r *records) write(slot int, line []byte) error {
 	return err
 }
 
+// probe reports whether the disk takes a write. It writes a byte that is the same in every first
+// line, and that the file has room for once a process has begun.
+func (r *records) probe() error {
+	_, err := r.f.WriteAt([]byte{'\n'}, recordSize-1)
+	return err
+}
+
 // here tells whether a path still leads to the file.
 func (r *records) here(path string) bool {
 	named, err := os.Stat(path)

@@ -27,10 +27,13 @@ func (r Room) Mark() int64 { return min(lowRoom, r.Total/lowShare) }
 // Low tells whether next to nothing can be written any more.
 func (r Room) Low() bool { return r.ReadOnly || r.Free < r.Mark() }
 
-// TakesNothing tells whether an error means that a disk takes no writes: it is full, read-only or
-// broken.
+// TakesNothing reports whether an error means that a disk takes no writes: it is full, read-only,
+// broken, or gone.
 func TakesNothing(err error) bool {
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+	for _, e := range []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG,
+		syscall.ESTALE, syscall.ENODEV, syscall.ENXIO, syscall.ENOTCONN, corrupt,
+	} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -44,16 +47,20 @@ const roomAge = 10 * time.Millisecond
 
 // roomWatch looks at the disk for an Engine. Its owner's lock guards it.
 type roomWatch struct {
-	look func() (Room, error)
-	at   time.Time
-	room Room
-	err  error
+	look  func() (Room, error)
+	probe func() error // writes a byte: a broken disk may still report its room
+	at    time.Time
+	room  Room
+	err   error
 }
 
 func (w *roomWatch) now() (Room, error) {
 	if now := time.Now(); now.Sub(w.at) >= roomAge {
 		w.room, w.err = w.look()
 		w.at = now
+		if err := w.probe(); TakesNothing(err) {
+			w.err = err
+		}
 	}
 	return w.room, w.err
 }
@@ -137,9 +144,14 @@ func (c *capped) freeze() {
 // cutShort is why a file may not hold all that was written to it: a write would have been refused
 // while the task ran, and there was no room in advance that what it wrote stayed well within. Of
 // what is at its cap all is there that should be. Nobody but the task sees whether one of its
-// writes was refused.
-func (c *capped) cutShort(size int64) error {
-	if c.refused == nil || c.lost > 0 || c.held > 0 && size <= c.held-c.hold/2 {
+// writes was refused. Beyond refuse every one was.
+func (c *capped) cutShort(size, refuse int64) error {
+	switch {
+	case c.lost > 0:
+		return nil
+	case refuse > 0 && size >= refuse:
+		return syscall.EFBIG
+	case c.held > 0 && size <= c.held-c.hold/2:
 		return nil
 	}
 	return c.refused

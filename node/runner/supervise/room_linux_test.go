@@ -1,12 +1,17 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // smallDisk is a file system of its own that holds this much.
@@ -152,5 +157,119 @@ func TestADiskIsLowBelowATwentiethOrWhatOneTaskMayWrite(t *testing.T) {
 	}
 	if room, err := RoomOf(t.TempDir()); err != nil || room.Total <= 0 || room.Free > room.Total {
 		t.Errorf("%+v, %v", room, err)
+	}
+}
+
+// brokenDisk is an ext4 file system of its own, and what breaks it: statfs finds nothing wrong with
+// it afterwards.
+func brokenDisk(t *testing.T) (dir string, shutDown, error func()) {
+	t.Helper()
+	dir = t.TempDir()
+	image := filepath.Join(t.TempDir(), "image")
+	f, err := os.Create(image)
+	if err == nil {
+		err = errors.Join(f.Truncate(16<<20), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 || exec.Command("mkfs.ext4", "-q", "-F", image).Run() != nil || exec.Command("mount", "-o", "loop,errors=remount-ro", image, dir).Run() != nil {
+		t.Skip("needs to make and mount a disk")
+	}
+	t.Cleanup(func() {
+		if err := exec.Command("umount", "-l", dir).Run(); err != nil {
+			t.Error(err)
+		}
+	})
+	shutDown = func() {
+		root, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		const ext4Shutdown, withoutFlush = 0x8004587d, 2
+		flags := uint32(withoutFlush)
+		if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, root.Fd(), ext4Shutdown, uintptr(unsafe.Pointer(&flags))); e != 0 {
+			t.Skip("this system cannot shut a disk down:", e)
+		}
+	}
+	error = func() {
+		device, err := exec.Command("findmnt", "-no", "SOURCE", dir).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(strings.TrimSpace(string(device)))
+		if err := os.WriteFile(filepath.Join("/sys/fs/ext4", name, "trigger_fs_error"), []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, shutDown, error
+}
+
+func TestOutputThatABrokenDiskRefusedIsToldWithTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want syscall.Errno
+	}{{"shut down", syscall.EIO}, {"after an error", syscall.EROFS}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, breakIt, error := brokenDisk(t)
+			if c.want == syscall.EROFS {
+				breakIt = error
+			}
+			e, h := engineIn(t, dir), newHeard()
+			e.Attach(h.sink)
+			goes := filepath.Join(t.TempDir(), "go")
+			e.Start(specIn(t, dir, "a.1.1", "until [ -e "+goes+" ]; do sleep 0.01; done; echo result; exit 0"))
+			h.until("a.1.1", func(ev Event) bool { return ev.Kind == Started })
+			breakIt()
+			if err := os.WriteFile(goes, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if end := h.until("a.1.1", Event.Final); end.Exit != 0 || end.Lost() != c.want {
+				t.Errorf("%+v, lost: %v", end, end.Lost())
+			}
+		})
+	}
+}
+
+func TestEveryAnswerOfADiskThatTakesNothingMeansThatOutputIsLost(t *testing.T) {
+	for _, want := range []syscall.Errno{
+		syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.ESTALE, syscall.EFBIG, syscall.EUCLEAN, syscall.ENOTCONN, syscall.ENODEV, syscall.ENXIO,
+	} {
+		dir := t.TempDir()
+		e, h := engineIn(t, dir), newHeard()
+		e.Attach(h.sink)
+		e.mu.Lock()
+		e.room.probe, e.room.at = func() error { return &os.PathError{Op: "write", Err: want} }, time.Time{}
+		e.mu.Unlock()
+		e.Start(specIn(t, dir, "a.1.1", "exit 0"))
+		if end := h.until("a.1.1", Event.Final); end.Lost() != want {
+			t.Errorf("%v: %+v, lost: %v", want, end, end.Lost())
+		}
+	}
+}
+
+func TestOutputThatReachesTheFileSizeItsTaskMayWriteIsNotWhole(t *testing.T) {
+	dir := t.TempDir()
+	e, h := engineIn(t, dir), newHeard()
+	e.Attach(h.sink)
+	limited := func(task, line string) Event {
+		s := specIn(t, dir, task, line)
+		s.Box = &sandbox.Spec{Limits: []sandbox.Limit{{Of: sandbox.LimitFileSize, Max: 8192}}}
+		e.Start(s)
+		end := h.until(task, Event.Final)
+		if end.Kind == Refused {
+			t.Skip("needs to limit processes:", end.Err)
+		}
+		return end
+	}
+	if end := limited("a.1.1", "trap '' XFSZ; head -c 20000 /dev/zero 2>/dev/null; exit 0"); end.Exit != 0 || end.Lost() != syscall.EFBIG {
+		t.Errorf("%+v, lost: %v", end, end.Lost())
+	}
+	if end := limited("a.2.1", "head -c 8000 /dev/zero"); end.Lost() != nil {
+		t.Errorf("below its limit: %+v, lost: %v", end, end.Lost())
+	}
+	if end := limited("a.3.1", "exec head -c 20000 /dev/zero"); end.Signal != int(syscall.SIGXFSZ) || end.Lost() != nil {
+		t.Errorf("one that is ended by the system has failed: %+v, lost: %v", end, end.Lost())
 	}
 }

@@ -120,6 +120,7 @@ func (e *Engine) fork(x *proc) {
 			return
 		}
 	}
+	out.refuse = x.spec.Box.FileSize()
 	began := time.Now()
 	p, err := spawn(spec{
 		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: stdin, stdout: out.files[0].f, stderr: out.files[1].f,
@@ -201,6 +202,9 @@ func (e *Engine) ended(x *proc, how ending) {
 	x.in.close()
 	if x.out != nil {
 		x.out.secure(short)
+		if how.signal == sigFileSize { // the task was not let go on as if all had been written
+			x.out.refuse = 0
+		}
 	}
 	if how.err != nil {
 		ev.Unseen, ev.Err = true, how.err.Error()

@@ -10,6 +10,8 @@ import (
 const (
 	sigTerm = syscall.SIGTERM
 	sigKill = syscall.SIGKILL
+
+	sigFileSize = 25 // SIGXFSZ, where there are such limits
 )
 
 // spec is a process to start. argv is never empty.
