@@ -48,20 +48,25 @@ func (f *jobFiles) jobOver(id taskstate.JobID) (over, known bool) {
 }
 
 // leftBy implements stager.Config.Left.
-func (f *jobFiles) leftBy(id taskstate.JobID) (left []stager.Left, several, ok bool) {
+func (f *jobFiles) leftBy(id taskstate.JobID) (left []stager.Left, several bool, err error) {
+	err = stager.ErrNotKnown
 	f.replica.Read(func(s *ledger.State) {
 		j, known := s.Job(id)
 		if !known || j.State() != taskstate.Complete {
 			return
 		}
-		ok, several = true, j.Job().Count > 1
+		if n := j.FirstIncomplete(); n != 0 { // what that one left is not whole
+			err = fmt.Errorf("its task %d is not complete; peer retry %s.%d", n, id, n)
+			return
+		}
+		err, several = nil, j.Job().Count > 1
 		for task, saved := range j.Saved() {
 			if !saved.Root.IsZero() {
 				left = append(left, stager.Left{Slot: task.Slot, Ref: tree.Ref{Root: saved.Root, Dir: true}, Bytes: saved.Bytes})
 			}
 		}
 	})
-	return left, several, ok
+	return left, several, err
 }
 
 // staged hears how far the inputs of a job are.

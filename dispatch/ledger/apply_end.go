@@ -174,6 +174,9 @@ func (b *jobTable) follow(j *JobRecord) {
 		case before.over && before.State() != taskstate.Complete:
 			b.cancelAfter(j, taskstate.ReasonAfter, before.endSummary())
 			return
+		case before.over && b.lacks(j, before) != 0:
+			b.cancelAfter(j, taskstate.ReasonAfter, before.lackSummary(b.lacks(j, before)))
+			return
 		case !before.over && !slices.Contains(j.blocked, id):
 			j.blocked = append(j.blocked, id)
 			b.waiters[id] = append(b.waiters[id], j)
@@ -191,11 +194,56 @@ func (b *jobTable) proceed(j *JobRecord) {
 		case w.cancelled:
 		case !complete:
 			b.cancelAfter(w, taskstate.ReasonAfter, j.endSummary())
+		case b.lacks(w, j) != 0:
+			b.cancelAfter(w, taskstate.ReasonAfter, j.lackSummary(b.lacks(w, j)))
 		case len(w.blocked) == 0:
 			w.blocked = nil
 			b.effects.released = append(b.effects.released, w.job.ID)
 		}
 	}
+}
+
+// handsOnWhole is the dialect from which on a job gets the files of another one only if every task
+// of that is complete. Replicas of versions before decide otherwise.
+const handsOnWhole = 2
+
+// lacks is the first task of a job that is over whose files another job takes and that are not
+// whole; 0: there is none. A job may be complete without tasks that were cancelled one by one.
+func (b *jobTable) lacks(j, before *JobRecord) (slot int) {
+	if b.roster.speaks() < handsOnWhole || before.Lasts() || !slices.Contains(j.job.Needs(), before.job.ID) {
+		return 0
+	}
+	return before.FirstIncomplete()
+}
+
+// FirstIncomplete is the lowest slot of the job that has no complete task; 0: all have.
+func (j *JobRecord) FirstIncomplete() (slot int) {
+	if j.slots.counts.Complete == j.slots.count {
+		return 0
+	}
+	for n := 1; n <= j.slots.count; n++ {
+		if r := j.Slot(n); r.Final == nil || r.Final.State != taskstate.Complete {
+			return n
+		}
+	}
+	return 0
+}
+
+// lackSummary says which task of the job left no whole files, for the jobs that take them.
+func (j *JobRecord) lackSummary(slot int) string {
+	how := "failed"
+	if r := j.Slot(slot); r.Final != nil && r.Final.State == taskstate.Shutdown {
+		how = "was cancelled"
+	}
+	return fmt.Sprintf("from: task %d of job %s %s and left no whole files; peer retry %s.%d, then this job", slot, j.called(), how, j.job.ID, slot)
+}
+
+// called is the job's name and id, for people.
+func (j *JobRecord) called() string {
+	if j.job.Name == "" {
+		return string(j.job.ID)
+	}
+	return j.job.Name + " (" + string(j.job.ID) + ")"
 }
 
 // cancelAfter cancels a job as a consequence of something else.
@@ -206,10 +254,6 @@ func (b *jobTable) cancelAfter(j *JobRecord, why taskstate.Reason, message strin
 
 // endSummary says how the job ended, for the jobs that waited for it.
 func (j *JobRecord) endSummary() string {
-	name := string(j.job.ID)
-	if j.job.Name != "" {
-		name = j.job.Name + " (" + name + ")"
-	}
 	how := "failed"
 	switch {
 	case j.State() != taskstate.Shutdown:
@@ -218,7 +262,7 @@ func (j *JobRecord) endSummary() string {
 	default:
 		how = "was stopped"
 	}
-	return "after: job " + name + " " + how
+	return "after: job " + j.called() + " " + how
 }
 
 func (b *jobTable) pin(c *Pin) Result {

@@ -196,6 +196,56 @@ func TestAJobWaitsForThoseItComesAfter(t *testing.T) {
 	}
 }
 
+// A task that was cancelled by itself leaves what it had written by then, and its job is complete.
+func TestAJobThatTakesFilesIsCutIfATaskThatWasToLeaveThemIsNotComplete(t *testing.T) {
+	for name, before := range map[string]bool{"submitted before": true, "submitted after": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			takes := func(id taskstate.JobID, inputs ...taskstate.Input) ledger.Command {
+				c := submit(id, 1)
+				c.Submit.Job.After, c.Submit.Job.Inputs = []taskstate.JobID{"parts"}, inputs
+				return c
+			}
+			consumers := []ledger.Command{takes("join", taskstate.Input{Name: "parts", From: "parts"}), takes("each", taskstate.Input{Name: "parts", From: "parts", SameSlot: true}), takes("follows")}
+			all := func() []ledger.Result {
+				l.must(assign("parts", "p2", run(1, 3, 1)), settle("p2", ended("parts", 1, taskstate.Complete)), settle("p2", ended("parts", 3, taskstate.Complete)), retire("parts", run(2, 1, 1)))
+				return []ledger.Result{l.one(settle("p2", ended("parts", 2, taskstate.Shutdown)))}
+			}
+			for _, p := range members(l.State) {
+				l.must(reads(p, 2))
+			}
+			l.must(submit("parts", 3))
+			var got []ledger.Result
+			if before {
+				l.must(consumers...)
+				got = all()
+			} else {
+				all()
+				for _, c := range consumers {
+					got = append(got, l.one(c))
+				}
+			}
+			var cut []taskstate.JobID
+			for _, r := range got {
+				cut = append(cut, r.Cut...)
+			}
+			if slices.Sort(cut); !slices.Equal(cut, []taskstate.JobID{"each", "join"}) {
+				t.Errorf("cut: %v", cut)
+			}
+			if why, _, _ := l.record("join").Cancelled(); !strings.Contains(why, "task 2 of job") || !strings.Contains(why, "was cancelled") || l.record("join").Why() != taskstate.ReasonAfter {
+				t.Errorf("it says %q, %v", why, l.record("join").Why())
+			}
+			if st := l.record("follows").State(); st != taskstate.Pending || len(l.record("follows").Blocked()) > 0 {
+				t.Errorf("one that takes no files is %v", st)
+			}
+			l.must(renew("parts", 0, run(2, 1, 0)), assign("parts", "p2", run(2, 1, 2)), settle("p2", endedAs("parts", 2, 2, taskstate.Complete)))
+			if n := l.record("parts").FirstIncomplete(); n != 0 {
+				t.Errorf("task %d is not complete, after it was tried again", n)
+			}
+		})
+	}
+}
+
 func TestALongChainOfJobsIsCutInOneStep(t *testing.T) {
 	const many = 20_000
 	l := newLog(t)

@@ -40,7 +40,7 @@ type ledgerHead struct {
 // NewState is a ledger before its first entry.
 func NewState() *State {
 	s := &State{roster: newRoster()}
-	s.book = newJobTable(&s.ledgerHead)
+	s.book = newJobTable(&s.ledgerHead, &s.roster)
 	s.warrants = Warrants{head: &s.ledgerHead, roster: &s.roster, book: &s.book}
 	return s
 }
@@ -218,7 +218,8 @@ func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
 // book is the jobs, and what was decided about each. It alone changes them; State asks it to, and
 // Warrants read it.
 type jobTable struct {
-	head *ledgerHead // as the entry that is being applied has it; never changed here
+	head   *ledgerHead // as the entry that is being applied has it; never changed here
+	roster *roster     // the same
 
 	jobs     map[taskstate.JobID]*JobRecord
 	order    []*JobRecord // by index of acceptance, ascending
@@ -231,9 +232,9 @@ type jobTable struct {
 	effects effects // of the command that is being applied
 }
 
-func newJobTable(h *ledgerHead) jobTable {
+func newJobTable(h *ledgerHead, r *roster) jobTable {
 	return jobTable{
-		head: h, jobs: map[taskstate.JobID]*JobRecord{}, finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
+		head: h, roster: r, jobs: map[taskstate.JobID]*JobRecord{}, finished: finishedJobs{gone: newGoneJobs(), needed: needed{}},
 		owners: newOwners(), names: names{}, waiters: waiters{},
 	}
 }

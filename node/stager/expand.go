@@ -71,19 +71,20 @@ func leftBy(in taskstate.Input, left []Left, several bool) (out []input) {
 	return out
 }
 
-var errNotKnown = errors.New("what it left is not known here")
+// ErrNotKnown is what Config.Left answers about a job that this peer does not know to be complete.
+var ErrNotKnown = errors.New("what it left is not known here")
 
 // left is what a job left, when this peer knows that it is complete.
 func (s *Stager) left(ctx context.Context, id taskstate.JobID) (left []Left, several bool, err error) {
 	t := time.NewTicker(knowEvery)
 	defer t.Stop()
 	for until := time.Now().Add(knownWithin); ; {
-		left, several, ok := s.cfg.Left(id)
+		left, several, err := s.cfg.Left(id)
 		switch {
-		case ok:
+		case err == nil:
 			return left, several, nil
 		case time.Now().After(until):
-			return nil, false, fmt.Errorf("job %s: %w", id, errNotKnown)
+			return nil, false, fmt.Errorf("job %s: %w", id, err)
 		}
 		select {
 		case <-ctx.Done():

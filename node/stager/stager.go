@@ -33,7 +33,7 @@ type Config struct {
 	Over func(taskstate.JobID) (over, known bool)
 	// Left is what the tasks of a job left that is complete, as far as this peer knows; several: it
 	// has more than one task.
-	Left   func(taskstate.JobID) (left []Left, several, ok bool)
+	Left   func(taskstate.JobID) (left []Left, several bool, err error)
 	Copies bool // every task has files of its own: whoever runs them may write to everything
 	Log    *slog.Logger
 }

@@ -103,11 +103,13 @@ func (n *network) peerOn(t *testing.T, name string, cfg store.Config, copies boo
 			over, known := p.over[id]
 			return over, known
 		},
-		Left: func(id taskstate.JobID) ([]stager.Left, bool, bool) {
+		Left: func(id taskstate.JobID) ([]stager.Left, bool, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			left, ok := p.left[id]
-			return left, len(left) > 1, ok
+			if left, ok := p.left[id]; ok {
+				return left, len(left) > 1, nil
+			}
+			return nil, false, stager.ErrNotKnown
 		},
 	})
 	if err != nil {
