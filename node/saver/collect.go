@@ -161,7 +161,7 @@ func (one *gathered) shut(what string, err error) error {
 }
 
 func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
-	if one.saved.Logs, _, one.left, err = g.tree(ctx, home, logGlobs, nil, one, g.copy, said); err != nil {
+	if one.saved.Logs, _, one.left, err = g.tree(ctx, home, logGlobs, nil, nil, one, g.copy, said); err != nil {
 		return err
 	}
 	logs := one.left.Refused
@@ -177,12 +177,17 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 		return one.shut("its folder "+process.WorkName, err)
 	}
 	defer work.Close()
+	outputs := globs(job.Outputs.Globs)
+	along, err := disk.FindAlong(ctx, work, outputs, func() *tree.Given { return g.s.given(ctx, one.launch) })
+	if err != nil {
+		return err
+	}
 	given := g.s.given(ctx, one.launch)
 	if given != nil {
 		defer given.Close()
 	}
 	var totals tree.Totals
-	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), given, one, g.take, everything); err != nil {
+	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, outputs, along, given, one, g.take, everything); err != nil {
 		return err
 	}
 	one.left.Refused = slices.Concat(logs, one.left.Refused)
@@ -226,9 +231,9 @@ func everything(tree.Entry) bool { return true }
 
 // tree puts what matches in a folder into the batch, and the list of it, but for entries that do
 // not count. The root is zero if there is nothing.
-func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
+func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, along *disk.Along, given *tree.Given, one *gathered, keep disk.Keep, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
 	var w *treeWriter
-	left, err = disk.Collect(ctx, root, globs, given, keep, func(e tree.Entry) error {
+	left, err = disk.Collect(ctx, root, globs, along, given, keep, func(e tree.Entry) error {
 		if !counts(e) {
 			return nil
 		}

@@ -442,19 +442,19 @@ func TestAnOutputThatLeadsOutIsRefusedAndNotRead(t *testing.T) {
 				t.Errorf("what it printed is not kept: %+v", k)
 			}
 		}
-		// Inside it may lead where it wants; a folder that is a link is not entered.
+		// Inside it may lead to whatever is there, which comes along; a folder that is a link is not entered.
 		j := job("in/*", "way/*")
 		j.Outputs.Missing = taskstate.MissingOK
 		id := taskstate.Task(j.ID, 4, 1)
 		s.hands.runs[id] = func(home string) taskstate.RunReport {
 			work := filepath.Join(home, "work")
-			if err := errors.Join(os.Mkdir(filepath.Join(work, "in"), 0o700), os.Symlink("../x", filepath.Join(work, "in", "link")), os.Symlink(s.dir, filepath.Join(work, "way"))); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(work, "in"), 0o700), os.WriteFile(filepath.Join(work, "x"), []byte("there"), 0o600), os.Symlink("../x", filepath.Join(work, "in", "link")), os.Symlink(s.dir, filepath.Join(work, "way"))); err != nil {
 				t.Error(err)
 			}
 			return ended(0)
 		}
 		s.Start(taskstate.Launch{Task: id, Job: j})
-		if end := s.end(id); end.State != taskstate.Complete || s.holds(s.stores["a"], end.Saved.Root) != "in/ in/link->../x" {
+		if end := s.end(id); end.State != taskstate.Complete || s.holds(s.stores["a"], end.Saved.Root) != "in/ in/link->../x x=there" {
 			t.Errorf("%+v", end)
 		}
 	})

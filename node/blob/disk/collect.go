@@ -30,11 +30,15 @@ const maxNamed = 16
 // order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be
 // in a tree, or be read for want of permission, is refused: it is named, and all else is handed on.
 // What else cannot be looked into is left out by name. What is given – nil: nothing – matches no
-// pattern; a folder that is does if something in it is new.
-func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
-	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, given: given, out: Collected{Found: make([]bool, len(globs))}}
+// pattern; a folder that is does if something in it is new. What comes along is handed on as well,
+// given or not, and links that lead nowhere are refused.
+func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, along *Along, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
+	if along == nil {
+		along = &Along{}
+	}
+	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, along: along, given: given, out: Collected{Found: make([]bool, len(globs))}}
 	c.scan.each = func(e tree.Entry) error { return c.tell(each, e) }
-	err := c.folder(root, "", false)
+	err := c.folder(root, "", notTaken)
 	c.left()
 	return c.out, err
 }
@@ -42,10 +46,21 @@ func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, given *tree.
 type collect struct {
 	scan
 	globs  []tree.Glob
+	along  *Along
 	given  *tree.Given
 	out    Collected
 	untold []string // the folders around what is looked at of which nothing was told yet, outermost first
+	whole  bool     // what is looked at counts although it was given
 }
+
+// taking is why an entry is taken.
+type taking uint8
+
+const (
+	notTaken   taking = iota
+	matched           // by a pattern, as a folder around it may be
+	takenAlong        // a link leads to it
+)
 
 // left notes what was left out of a folder.
 func (c *collect) left() {
@@ -71,7 +86,7 @@ func (c *collect) refuse(path, why string) {
 
 // tell hands an entry on, and before it the folders around it.
 func (c *collect) tell(each func(tree.Entry) error, e tree.Entry) error {
-	if e.Kind != tree.Dir && c.given != nil && c.given.Has(e) {
+	if e.Kind != tree.Dir && !c.whole && c.given != nil && c.given.Has(e) {
 		c.out.Given++
 		return nil
 	}
@@ -96,10 +111,10 @@ func (c *collect) found(path string) {
 	}
 }
 
-func (c *collect) folder(dir *os.Root, above string, taken bool) error {
+func (c *collect) folder(dir *os.Root, above string, taken taking) error {
 	names, err := namesIn(dir)
 	if err != nil {
-		return c.denied(cmp.Or(strings.TrimSuffix(above, "/"), "."), taken, err)
+		return c.denied(cmp.Or(strings.TrimSuffix(above, "/"), "."), taken != notTaken, err)
 	}
 	for _, name := range names {
 		if err := c.ctx.Err(); err != nil {
@@ -112,7 +127,7 @@ func (c *collect) folder(dir *os.Root, above string, taken bool) error {
 		case errors.Is(err, fs.ErrNotExist): // gone since it was listed
 			err = nil
 		default:
-			err = c.denied(path, taken || slices.ContainsFunc(c.globs, func(g tree.Glob) bool { return g.Match(path) }), err)
+			err = c.denied(path, taken != notTaken || slices.ContainsFunc(c.globs, func(g tree.Glob) bool { return g.Match(path) }), err)
 		}
 		if err != nil {
 			return err
@@ -122,19 +137,37 @@ func (c *collect) folder(dir *os.Root, above string, taken bool) error {
 	return nil
 }
 
-// entry looks at one; taken: a folder around it is matched.
-func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool) error {
-	below := false
+// why is why an entry is taken, and whether something below it may be; before: why the folder
+// around it is.
+func (c *collect) why(path string, dir bool, before taking) (taken taking, below bool) {
+	taken, below = before, dir && c.along.around[path]
 	for _, g := range c.globs {
-		taken = taken || g.Match(path)
-		below = below || info.IsDir() && g.Below(path)
+		if taken == notTaken && g.Match(path) {
+			taken = matched
+		}
+		below = below || dir && g.Below(path)
 	}
+	if c.along.paths[path] {
+		taken = takenAlong
+	}
+	return taken, below
+}
+
+// entry looks at one; around: why the folder around it is taken.
+func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, around taking) error {
+	why, below := c.why(path, info.IsDir(), around)
+	taken := why != notTaken
 	if taken {
 		if err := tree.CheckPath(path); err != nil { // nor can be what is in it
 			c.refuse(path, tree.Reason(err))
 			return nil
 		}
 	}
+	if target, nowhere := c.along.nowhere[path]; nowhere {
+		c.refuse(path, fmt.Sprintf("%.200q is a link to %.200q, which is not there", path, target))
+		return nil
+	}
+	c.whole = why == takenAlong
 	switch {
 	case taken && !info.IsDir():
 		err := c.leaf(dir, path, info)
@@ -142,7 +175,7 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 			return c.denied(path, taken, err)
 		}
 		return err
-	case taken && (c.given == nil || !c.given.Has(tree.Entry{Path: path, Kind: tree.Dir})):
+	case taken && (c.whole || c.given == nil || !c.given.Has(tree.Entry{Path: path, Kind: tree.Dir})):
 		if err := c.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
 			return err
 		}
@@ -164,7 +197,7 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool)
 		return c.denied(path, taken, fmt.Errorf("%q: %w", path, err))
 	}
 	defer sub.Close()
-	return c.folder(sub, path+"/", taken)
+	return c.folder(sub, path+"/", why)
 }
 
 // denied leaves out what there is no permission to read. All other errors are returned.

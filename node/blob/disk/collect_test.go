@@ -43,9 +43,13 @@ func collectNew(t *testing.T, dir string, given []tree.Placed, patterns ...strin
 	}
 	defer root.Close()
 	var got []tree.Entry
+	along, err := FindAlong(t.Context(), root, globs, func() *tree.Given { return tree.NewGiven(given) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	is := tree.NewGiven(given)
 	defer is.Close()
-	out, err := Collect(t.Context(), root, globs, is, Hash, func(e tree.Entry) error { got = append(got, e); return nil })
+	out, err := Collect(t.Context(), root, globs, along, is, Hash, func(e tree.Entry) error { got = append(got, e); return nil })
 	return got, out, err
 }
 

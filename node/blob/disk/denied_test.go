@@ -33,7 +33,7 @@ func TestADiskThatDeniesIsAnErrorAndAFileThatCannotBeReadIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := func(context.Context, tree.Entry, io.Reader) (piece.Root, int64, error) { return piece.Root{}, 0, no }
-	out, err := Collect(t.Context(), root, []tree.Glob{all}, nil, full, func(tree.Entry) error { return nil })
+	out, err := Collect(t.Context(), root, []tree.Glob{all}, nil, nil, full, func(tree.Entry) error { return nil })
 	if !errors.Is(err, fs.ErrPermission) || len(out.Refused) > 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
