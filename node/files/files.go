@@ -42,14 +42,15 @@ type Files struct{ cfg Config }
 // New makes it of its parts.
 func New(cfg Config) *Files { return &Files{cfg} }
 
-// HaveBlobs implements api.FileBackend.
-func (f *Files) HaveBlobs(_ context.Context, asked api.Blobs) (here api.Blobs, err error) {
+// HaveBlobs implements api.FileBackend. The copies here are read for it: the client, which has the
+// bytes in hand, does not send what it is told is here.
+func (f *Files) HaveBlobs(ctx context.Context, asked api.Blobs) (here api.Blobs, err error) {
 	if len(asked.Blobs) > api.MaxBlobs {
 		return here, api.Errorf(api.Usage, "%d blobs at once are too many: %d may be asked for", len(asked.Blobs), api.MaxBlobs)
 	}
 	here.Blobs = slices.Clone(asked.Blobs)
-	here.Blobs = slices.DeleteFunc(here.Blobs, func(r piece.Root) bool { return !f.cfg.Store.Have(r).Whole })
-	return here, nil
+	here.Blobs = slices.DeleteFunc(here.Blobs, func(r piece.Root) bool { return ctx.Err() != nil || !f.cfg.Store.Intact(r) })
+	return here, ctx.Err()
 }
 
 // StoreUsage implements api.FileBackend.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -31,6 +32,7 @@ type peer struct {
 	store *store.Store
 	now   time.Time
 	path  string // of its API
+	dir   string // of its store
 	tasks []api.Task
 }
 
@@ -50,8 +52,8 @@ func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
 	network, all := memnet.New(), map[string]*peer{}
 	t.Cleanup(func() { _ = network.Close() })
 	for _, name := range here {
-		p := &peer{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-		s, err := store.Open(filepath.Join(t.TempDir(), "blobs"), store.Config{Quota: 1 << 30, Leave: -1})
+		p := &peer{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), dir: filepath.Join(t.TempDir(), "blobs")}
+		s, err := store.Open(p.dir, store.Config{Quota: 1 << 30, Leave: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +173,48 @@ func TestWhatIsSaidToBeHereAndIsNotIsCountedAndNothingIsKept(t *testing.T) {
 	}
 	if _, err := p.HaveBlobs(t.Context(), api.Blobs{Blobs: make([]piece.Root, api.MaxBlobs+1)}); codeOf(err) != api.Usage {
 		t.Error(err)
+	}
+}
+
+// What a client is told is here it does not send, and may be the only one to have.
+func TestWhatRottedOrWasRemovedIsNotSaidToBeHere(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"cut":     func(path string) error { return errors.Join(os.Chmod(path, 0o600), os.Truncate(path, 1<<20)) },
+		"rotten": func(path string) error {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte{1}, 2<<20)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := cluster(t, []string{"a"})["a"]
+			b := make([]byte, 3<<20)
+			if _, err := p.put(t, fileRef(b), "big", 0, b); err != nil {
+				t.Fatal(err)
+			}
+			ask := api.Blobs{Blobs: []piece.Root{piece.Sum(b)}}
+			if here, err := p.HaveBlobs(t.Context(), ask); err != nil || len(here.Blobs) != 1 {
+				t.Fatalf("%v, %v", here, err)
+			}
+			hex := strings.TrimPrefix(piece.Sum(b).String(), "b3:")
+			path := filepath.Join(p.dir, hex[:2], hex)
+			if err := errors.Join(os.Chmod(path, 0o600), damage(path)); err != nil {
+				t.Fatal(err)
+			}
+			if here, err := p.HaveBlobs(t.Context(), ask); err != nil || len(here.Blobs) != 0 {
+				t.Errorf("it is said to be here: %v, %v", here, err)
+			}
+			if v, err := p.put(t, fileRef(b), "big", 0, b); err != nil || v.New != int64(len(b)) {
+				t.Errorf("put again: %+v, %v", v, err)
+			}
+			if here, err := p.HaveBlobs(t.Context(), ask); err != nil || len(here.Blobs) != 1 {
+				t.Errorf("after it was put again: %v, %v", here, err)
+			}
+		})
 	}
 }
 

@@ -235,7 +235,7 @@ func (b *Batch) has(root piece.Root) bool {
 	if held {
 		return true
 	}
-	if !b.s.Have(root).Whole || !b.s.intact(root) {
+	if !b.s.Have(root).Whole || !b.s.Intact(root) {
 		return false
 	}
 	blob, _, err := b.s.take(root, true)

@@ -28,7 +28,7 @@ type Fetch struct {
 func (s *Store) Begin(ctx context.Context, want piece.Blob, own bool) (*Fetch, error) {
 	for looked := false; ; {
 		b, p, err := s.claim(want, own)
-		if errors.Is(err, ErrSize) && !looked && !s.intact(want.Root()) {
+		if errors.Is(err, ErrSize) && !looked && !s.Intact(want.Root()) {
 			looked = true // it was cut off
 			continue
 		}

@@ -290,8 +290,9 @@ func (s *Store) demote(b *blob, blob piece.Blob, i int) error {
 	return nil
 }
 
-// intact reads all of a whole blob; what is found to be rotten is none any more.
-func (s *Store) intact(root piece.Root) bool {
+// Intact reports whether a blob is whole, and reads all of it for that; one that is found to be
+// rotten or removed is whole no more.
+func (s *Store) Intact(root piece.Root) bool {
 	r, err := s.Reader(root)
 	if err != nil {
 		return false
