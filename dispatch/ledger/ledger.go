@@ -47,11 +47,14 @@ type Stamps struct {
 // NewStamps begins at the stamp of the newest decision (milliseconds since 1970).
 func NewStamps(newest int64, now time.Time) Stamps { return Stamps{last: newest, at: now} }
 
+// Time is the ledger's time at now: that of the newest stamp, and what has passed since.
+func (s *Stamps) Time(now time.Time) int64 { return s.last + now.Sub(s.at).Milliseconds() }
+
 // At is the stamp of what is decided now. Of two times the distance is what counts, by the
 // monotonic clock if they have one.
 func (s *Stamps) At(wall int64, now time.Time) int64 {
-	if wall > s.last+now.Sub(s.at).Milliseconds() {
+	if wall > s.Time(now) {
 		s.last, s.at = wall, now
 	}
-	return s.last + now.Sub(s.at).Milliseconds()
+	return s.Time(now)
 }

@@ -34,8 +34,9 @@ type cluster struct {
 	ring    int
 	mayVote func(string) bool // what peers know beyond their copy of the ledger
 	disks   map[string]*badDisk
-	drawn   map[string]int // seats drawn per folder
-	rtt     time.Duration  // as membership measured it
+	drawn   map[string]int           // seats drawn per folder
+	rtt     time.Duration            // as membership measured it
+	clocks  map[string]time.Duration // how far the clocks of machines are ahead
 }
 
 // testNode is one peer's ledger node, while it runs.
@@ -129,7 +130,7 @@ func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string)
 	n, err := quorum.Open(quorum.Config{
 		Seats: seats,
 		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
+		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Now: fl.clock(id), Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
 		fl.t.Fatal(err)

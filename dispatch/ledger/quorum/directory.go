@@ -34,6 +34,12 @@ func (p *ownSeat) replicaGeneration() (g uint64) {
 	return g
 }
 
+// stamp is the ledger's time in the own copy: that of its newest entry.
+func (p *ownSeat) stamp() (at int64) {
+	p.rep.Read(func(s *ledger.State) { at = s.Stamp() })
+	return at
+}
+
 // cluster is the id of the own ledger, "" before it is known.
 func (p *ownSeat) cluster() (id string) {
 	p.rep.Read(func(s *ledger.State) { id = s.Cluster() })
@@ -396,6 +402,12 @@ func (p *ownSeat) speaks(v any) (err error) {
 	}
 	p.rep.Read(func(s *ledger.State) { err = s.Dialects().Speaks(v) })
 	return err
+}
+
+// spoken is the dialect that the cluster speaks, as far as the own copy says.
+func (p *ownSeat) spoken() (dialect int) {
+	p.rep.Read(func(s *ledger.State) { dialect = s.Dialects().Spoken() })
+	return dialect
 }
 
 // foreign is what was heard of a ledger of a higher generation than one's own: somebody recovered

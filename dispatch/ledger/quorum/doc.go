@@ -71,12 +71,19 @@
 // (probe.go). If a majority does not hear it, the one with the longest log asks for a permit and
 // stands (election.go). Raft alone decides who wins.
 //
+// # Whose clock counts
+//
+// The coordinator stamps entries by its clock, never before the newest stamp. With three voters or
+// more it stamps at most five minutes above the lower median of the voters' clocks, which they tell
+// each other with each question and answer, and hands leadership on while its own clock is beyond
+// that (clocks.go). Entries that are in a log are never refused for their stamp.
+//
 // # Its parts
 //
 // Node puts the parts together; none knows it, and each owns its fields. place and directory: what
 // is known of this peer and of others. authority: what of that is believed. folder, identity,
 // seating: the seat on disk, what is remembered of it, its opening and giving up. feed: what goes
-// into the replica. terms: when this peer coordinates, and what it proposes. prober: whether the
+// into the replica. terms: when this peer coordinates, and what it proposes. timekeeper: by which clock. prober: whether the
 // leader is gone. electorate: who votes. seenMarks, comparison: what disks lost or changed.
 // follower: whom the replica is fed by.
 //

@@ -173,6 +173,7 @@ type caller struct {
 	marks    *seenMarks
 	place    *ownSeat
 	identity *identity
+	clocks   *clockTable
 	learn    func(from taskstate.PeerID, shown []mark.Signed)
 }
 
@@ -188,13 +189,15 @@ func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, t
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(timeout))
-	ask.Marks = k.marks.show(k.place.seat.Load())
+	ask.Marks, ask.Clock = k.marks.show(k.place.seat.Load()), k.clocks.own()
+	wire.Clip(&ask, k.place.spoken())
 	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
 		return a, err
 	}
 	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
 		return a, err
 	}
+	k.clocks.hear(peer, a.Clock)
 	k.identity.hearLoss(peer, a.Lost)
 	k.learn(peer, a.Marks)
 	if !a.OK {

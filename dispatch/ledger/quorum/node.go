@@ -28,6 +28,7 @@ type Node struct {
 	marks      *seenMarks
 	seating    *seating
 	terms      *terms
+	clocks     *clockTable
 	call       *caller
 	prober     *prober
 	electorate *electorate

@@ -172,7 +172,9 @@ func (n *Node) assemble() (err error) {
 		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, identity: n.identity,
 		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: wake.New()}, life: make(longLock, 1),
 	}
-	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, identity: n.identity, learn: n.seating.learnMarks}
+	n.clocks = &clockTable{cfg: cfg, voters: n.dir.list}
+	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, identity: n.identity, clocks: n.clocks, learn: n.seating.learnMarks}
+	n.terms.clocks, n.terms.call = n.clocks, n.call
 	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
 	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call}
 	n.electorate = &electorate{

@@ -37,6 +37,7 @@ type leading struct {
 	over  chan struct{} // closed when everything queued has been answered
 
 	stamps ledger.Stamps // of the loop that proposes
+	keeper *timekeeper
 }
 
 // proposal is one call of Propose: its commands, encoded by the caller, and where its answer goes.
@@ -171,8 +172,7 @@ gather:
 			break gather
 		}
 	}
-	now := cfg.Now()
-	data, err := wire.Marshal(ledger.EncodedEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: cfg.Self, Commands: commands})
+	data, err := wire.Marshal(ledger.EncodedEntry{Epoch: l.epoch, Stamp: l.keeper.stamp(&l.stamps), By: cfg.Self, Commands: commands})
 	if err != nil {
 		b.err = fmt.Errorf("encode a ledger entry: %w", err)
 		return b, held
@@ -246,6 +246,8 @@ type terms struct {
 	place  *ownSeat
 	dir    *directory
 	wakes  *wakes
+	clocks *clockTable
+	call   *caller
 	notify chan bool // raft: leadership gained or lost
 	lead   atomic.Pointer[leading]
 

@@ -21,12 +21,15 @@ func (n *Node) handleVoter(peer string, c net.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(n.life, leaveTimeout)
 	defer cancel()
+	n.clocks.hear(peer, ask.Clock)
 	n.seating.learnMarks(peer, ask.Marks)
 	a, err := n.answerVoter(ctx, peer, ask)
 	if err != nil {
 		a.Why = err.Error()
 	}
 	a.OK, a.Lost, a.Marks = err == nil, n.identity.lossForOthers(), n.marks.show(n.place.seat.Load())
+	a.Clock = n.clocks.own()
+	wire.Clip(&a, n.place.spoken())
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }
@@ -54,10 +57,10 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err
-	case len(ask.Marks) == 0:
+	case len(ask.Marks) == 0 && ask.Clock == 0:
 		return voterAnswer{}, errors.New("an empty question")
 	}
-	return voterAnswer{}, nil // a question for marks, which come with every answer
+	return voterAnswer{}, nil // a question for marks and the clock, which come with every answer
 }
 
 var errStopping = errors.New("this peer is stopping")

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -80,7 +81,8 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	t.relax(s, true)
 	context.AfterFunc(ctx, func() { t.relax(s, false) }) // at once, not when lead has returned
 	l := &leading{epoch: taskstate.At(s.generation, term), seat: s, queue: make(chan *proposal, queueLen), over: make(chan struct{})}
-	t.place.rep.Read(func(s *ledger.State) { l.stamps = ledger.NewStamps(s.Stamp(), t.cfg.Now()) })
+	l.keeper = &timekeeper{log: t.cfg.Log, clocks: t.clocks, ask: t.call.ask}
+	l.stamps = ledger.NewStamps(t.place.stamp(), time.Now())
 	proposals := make(chan struct{})
 	go func() {
 		defer close(proposals)
@@ -98,16 +100,14 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	t.dir.setCoordinator(t.cfg.Self, l.epoch)
 	t.cfg.Log.Info("coordinating", "epoch", l.epoch.String())
 	defer t.finish(l)
-	tended := make(chan struct{})
-	go func() {
-		defer close(tended)
-		t.tend(ctx, s)
-	}()
+	var tended sync.WaitGroup
+	tended.Go(func() { t.tend(ctx, s) })
+	tended.Go(func() { l.keeper.watch(ctx, t.place.stamp, s.handOn) })
 	if lead != nil {
 		lead(ctx, l.epoch)
 	}
 	<-ctx.Done()
-	<-tended
+	tended.Wait()
 }
 
 // announceEvery is how often who was elected tries to catch up, and to say so.

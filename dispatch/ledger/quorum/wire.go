@@ -108,6 +108,8 @@ type voterAsk struct {
 	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
 
 	Chain *ledger.ChainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
+
+	Clock int64 `cbor:"11,keyasint,omitempty" dialect:"2"` // what the asker's clock shows, milliseconds since 1970
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -125,9 +127,10 @@ type voterAnswer struct {
 	Copy  *Copy        `cbor:"5,keyasint,omitempty"`
 	Probe *probeAnswer `cbor:"6,keyasint,omitempty"`
 
-	Chain *ledger.ChainMark `cbor:"9,keyasint,omitempty"`  // nil: not known
-	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"` // as in voterAsk
-	Lost  *LostSeat         `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
+	Chain *ledger.ChainMark `cbor:"9,keyasint,omitempty"`              // nil: not known
+	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"`             // as in voterAsk
+	Lost  *LostSeat         `cbor:"7,keyasint,omitempty"`              // the seat this peer lost, whatever was asked
+	Clock int64             `cbor:"13,keyasint,omitempty" dialect:"2"` // as in voterAsk
 }
 
 const (
