@@ -18,6 +18,7 @@ import (
 
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/trust/policy"
 )
 
@@ -127,7 +128,7 @@ member can be named; the rule has its key, which is printed: compare it with wha
 over there, for anybody can take a name.`,
 		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
 		Args:    exactly(1, "the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
-		RunE: c.changeOf(func(text []byte, key string) ([]byte, string, error) {
+		RunE: c.meaning(c.changeOf(func(text []byte, key string) ([]byte, string, error) {
 			out, err := policy.Add(text, key, only)
 			if errors.Is(err, policy.ErrHas) {
 				return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
@@ -137,10 +138,38 @@ over there, for anybody can take a name.`,
 				what = strings.Join(only, ", ") + " for " + key
 			}
 			return out, "this machine runs " + what, err
-		}),
+		})),
 	}
 	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines and no scripts")
 	return cmd
+}
+
+// meaning says after add what tasks of a key that is let in can do to the user that runs the peer.
+func (c *cli) meaning(add func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := add(cmd, args); err != nil {
+			return err
+		}
+		if t, err := c.client().Trust(cmd.Context()); err == nil {
+			if says := lettingIn(t.Holds); says != "" {
+				fmt.Fprintln(c.Err, c.carry(says))
+			}
+		}
+		return nil
+	}
+}
+
+// lettingIn is what being let in means on a machine where so much holds, "" where tasks of other
+// keys have a user of their own.
+func lettingIn(holds []string) string {
+	const means = "tasks of this key run as the user that runs this peer: they can read and write what that user can"
+	switch {
+	case slices.Contains(holds, taskstate.RequireUser):
+		return ""
+	case slices.Contains(holds, taskstate.HoldsHide):
+		return "note: " + means + ", except the data folder; to give them a user of their own, run the peer as root"
+	}
+	return "warning: " + means + ", and the data folder, as it cannot be hidden here: with its key they can act as this peer"
 }
 
 func trustRemoveCommand(c *cli) *cobra.Command {

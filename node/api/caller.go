@@ -18,7 +18,7 @@ import (
 type Caller struct {
 	PID, UID int // UID is -1 where the system does not tell
 
-	Inside bool   // it is, or may be, a process of a task
+	Inside bool   // it is a process of a task, or could not be looked at; a process that left its task is not
 	Task   string // which; "" if that cannot be told
 	As     string // the peer that submitted the task, in whose name it asks; "" if that cannot be told
 	AsName string // of that peer, for people
@@ -53,10 +53,14 @@ func (c Caller) where() string {
 }
 
 // right is what a call asks of its caller. A call whose right is not said is administration.
+//
+// The owner is a caller that shows the token of the data folder, which tasks cannot read. All that
+// the peer signs with its key is for the owner and for tasks that were submitted here. A caller
+// that shows no token and is of no known task may have left its task: it may know and list.
 type right int
 
 const (
-	administer right = iota // change who is in the cluster, what holds for all, or this peer: its owner, by the token
+	administer right = iota // change who is in the cluster, what holds for all, or this peer: the owner
 	know                    // what every member may know
 	list                    // that, of tasks; and their items: from inside a task, of jobs its submitter may read
 	read                    // what a job runs and wrote: from inside a task, of jobs its submitter may read
@@ -102,7 +106,7 @@ func (r right) administers() bool { return r == administer || r == own }
 // Gate decides which calls are answered. The zero Gate asks for no token and knows no caller.
 type Gate struct {
 	Self  string // this peer
-	Token string // what administration has to show; "": nothing
+	Token string // what the owner shows; "": every caller outside of tasks is the owner
 	// Reads tells whether a peer may read what others' jobs run and wrote; nil: it may.
 	Reads func(peer string) bool
 	// Note hears of every call that changes something or was refused, when it was answered;
@@ -146,18 +150,20 @@ func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 		return Errorf(Refused, "this is answered on the peer's machine only, at its socket: use `peer` there")
 	case c.Token != "":
 		return Errorf(Refused, "the token %s has the scope %s, and this wants %s: on the peer's machine, `peer token create --scope %s` makes one that may", c.Token, c.Scope, want.scope(), want.scope())
+	case g.owner(r):
+		return nil
 	case !c.Inside && c.UID > 0 && c.UID != os.Geteuid():
 		return Errorf(Refused, "this peer belongs to another user")
-	case !c.Inside && want.administers() && !g.shown(r):
-		return Errorf(Refused, "administration is for who can read this peer's data folder: the token in its file %s was not shown; use `peer` of this version, as the user that runs the peer; if that file was removed or changed, end process %d and start the peer again, which draws another", tokenName, os.Getpid())
-	case !c.Inside:
+	case !c.Inside && g.Token == "":
 		return nil
-	case want.administers():
+	case c.Inside && want.administers():
 		return Errorf(Refused, "administration is not taken from inside a task, and this runs in %s; type it in a shell of this machine, as the user that runs the peer", c.where())
-	case c.As == "":
-		return Errorf(Refused, "this runs in %s, and it cannot be told who submitted it: %s; nothing is answered here", c.where(), c.Why)
 	case want == know, want == list:
 		return nil
+	case !c.Inside:
+		return Errorf(Refused, "only the peer's owner may do this: the token in the file %s of its data folder was not shown; use `peer` of this version, as the user that runs the peer; if that file was removed or changed, end process %d and start the peer again, which draws another", tokenName, os.Getpid())
+	case c.As == "":
+		return Errorf(Refused, "this runs in %s, and it cannot be told which peer submitted it: %s; what jobs run is not shown here, and nothing is changed", c.where(), c.Why)
 	case want == read:
 		return g.reads(r, c, b)
 	case c.As != g.Self:
@@ -186,7 +192,7 @@ type blankKey struct{}
 // blanked has the answer leave out the items of tasks, if who asks may not read their job.
 func (g *Gate) blanked(r *http.Request, b Backend) *http.Request {
 	c := CallerOf(r.Context())
-	if !c.Inside || g.reads(r, c, b) == nil {
+	if c.Token != "" || g.owner(r) || !c.Inside && g.Token == "" || c.As != "" && g.reads(r, c, b) == nil {
 		return r
 	}
 	return r.WithContext(context.WithValue(r.Context(), blankKey{}, true))
@@ -214,10 +220,20 @@ func (g *Gate) owns(r *http.Request, b Backend) error {
 	return MayChange(r.Context(), a.Job.Submitter)
 }
 
-// shown tells whether a call shows the token.
-func (g *Gate) shown(r *http.Request) bool {
-	said := strings.TrimPrefix(r.Header.Get("Authorization"), Bearer)
-	return g.Token == "" || subtle.ConstantTimeCompare([]byte(said), []byte(g.Token)) == 1
+// owner reports whether a call shows the token of the data folder.
+func (g *Gate) owner(r *http.Request) bool {
+	shown := strings.TrimPrefix(r.Header.Get("Authorization"), Bearer)
+	return g.Token != "" && subtle.ConstantTimeCompare([]byte(shown), []byte(g.Token)) == 1
+}
+
+// asOwner has what serves a call see its caller as the owner, whatever process it is.
+func asOwner(r *http.Request) *http.Request {
+	ctx := r.Context()
+	return r.WithContext(WithCaller(ctx, func() Caller {
+		c := CallerOf(ctx)
+		c.Inside, c.As, c.AsName = false, "", ""
+		return c
+	}))
 }
 
 // Bearer begins the Authorization header; a token follows.
@@ -266,6 +282,9 @@ func (x *routes) on(want right, pattern string, f http.HandlerFunc) {
 			c := &counted{ResponseWriter: w, status: http.StatusOK}
 			defer func() { x.gate.Count(pattern, c.status) }()
 			w = c
+		}
+		if x.gate.owner(r) {
+			r = asOwner(r)
 		}
 		if err := x.gate.permits(r, want, x.b); err != nil {
 			x.note(r, AsError(err))
