@@ -140,7 +140,7 @@ over there, for anybody can take a name.`,
 			return out, "this machine runs " + what, err
 		})),
 	}
-	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines and no scripts")
+	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines, scripts or variables that load code")
 	return cmd
 }
 

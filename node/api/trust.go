@@ -35,6 +35,7 @@ type TrustRule struct {
 	Line    int      `json:"line,omitempty"` // of the file
 	From    []string `json:"from"`
 	Run     string   `json:"run"`
+	Env     []string `json:"env,omitempty"` // variables that listed programs may have of a job's environment, besides harmless ones
 	As      string   `json:"as,omitempty"`
 	Read    []string `json:"read,omitempty"`
 	Net     string   `json:"net,omitempty"`

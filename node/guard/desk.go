@@ -41,8 +41,8 @@ func (d *OwnerView) Trust(context.Context) (api.Trust, error) {
 	}
 	for _, r := range p.Rules {
 		out.Rules = append(out.Rules, api.TrustRule{
-			Line: r.Line, From: r.From, Run: runText(r.Run), As: r.As, Read: r.Read, Net: r.Net, Isolate: r.Isolate, Limits: limitsText(r.Limits, r.Each),
-			Require: r.Require, Without: r.Without,
+			Line: r.Line, From: r.From, Run: runText(r), As: r.As, Read: r.Read, Net: r.Net, Isolate: r.Isolate, Limits: limitsText(r.Limits, r.Each),
+			Require: r.Require, Without: r.Without, Env: r.Env,
 		})
 	}
 	for _, m := range d.Members() {
@@ -96,7 +96,8 @@ func (d *OwnerView) TryTrust(_ context.Context, t api.TrustTry) (api.TrustTried,
 	return out, nil
 }
 
-func runText(r policy.Run) string {
+func runText(rule policy.Rule) string {
+	r := rule.Run
 	if r.Any {
 		return "any"
 	}
@@ -105,6 +106,9 @@ func runText(r policy.Run) string {
 		out = append(out, "any program")
 	}
 	out = append(out, r.Programs...)
+	for _, name := range rule.Env {
+		out = append(out, "with "+name)
+	}
 	if r.Shell {
 		out = append(out, "shell lines")
 	}

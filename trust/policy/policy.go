@@ -36,9 +36,12 @@ type Rule struct {
 	Limits  Limits            `cbor:"6,keyasint,omitzero"`
 	Require []string          `cbor:"7,keyasint,omitempty"`
 	Each    []taskstate.Limit `cbor:"8,keyasint,omitempty"` // of each process
-	Read    []string          `cbor:"-"`
-	Without []string          `cbor:"-"`
-	Line    int               `cbor:"-"` // of the file
+	// Env names the variables of a job's environment that Run.Programs may have, besides those
+	// that no program takes code from.
+	Env     []string `cbor:"9,keyasint,omitempty" dialect:"2"`
+	Read    []string `cbor:"-"`
+	Without []string `cbor:"-"`
+	Line    int      `cbor:"-"` // of the file
 }
 
 // What Rule.From can say.
@@ -118,7 +121,7 @@ func (p Policy) Here(holds []string) Policy {
 // Bounds of a Digest.
 const (
 	MaxRules = 64  // of a digest and of a policy
-	MaxWords = 256 // keys, roles and programs of all rules of a digest
+	MaxWords = 256 // keys, roles, programs and variables of all rules of a digest
 )
 
 // Digest is what others may know of a policy: all that decides whether a job fits.
@@ -126,7 +129,7 @@ func (p Policy) Digest() Policy {
 	d := Policy{Unsigned: p.Unsigned, Holds: p.Holds, Cut: p.Cut}
 	words := 0
 	for _, r := range p.Rules {
-		words += len(r.From) + len(r.Run.Programs)
+		words += len(r.From) + len(r.Run.Programs) + len(r.Env)
 		if words > MaxWords {
 			d.Cut = true
 			break
@@ -195,7 +198,7 @@ func (r *Rule) uncounted(at int, held *taskstate.Confinement, p *Policy) string 
 }
 
 func match(p Policy, c Claim) int {
-	return slices.IndexFunc(p.Rules, func(r Rule) bool { return r.names(c) && r.Run.lets(c.Run) == "" })
+	return slices.IndexFunc(p.Rules, func(r Rule) bool { return r.names(c) && r.lets(c.Run) == "" })
 }
 
 // Match is the rule that decides about what is claimed; nil: there is none.
@@ -246,27 +249,54 @@ func (r *Rule) names(c Claim) bool {
 }
 
 // lets says why something may not run, "" if it may.
-func (r *Run) lets(run *taskstate.Run) string {
+func (r *Rule) lets(run *taskstate.Run) string {
 	switch {
 	case run == nil:
 		return "what it would run is not known"
-	case run.Noop != nil, r.Any:
+	case run.Noop != nil, r.Run.Any:
 		return ""
 	case run.Process == nil:
 		return "this machine cannot run it"
 	}
 	switch p := run.Process; {
 	case len(p.Script) > 0:
-		return unless(r.Script, "runs no scripts")
+		return unless(r.Run.Script, "runs no scripts")
 	case p.Shell:
-		return unless(r.Shell, "runs no shell lines")
-	case r.Process:
+		return unless(r.Run.Shell, "runs no shell lines")
+	case r.Run.Process:
 		return ""
-	case len(p.Command) == 0 || !slices.Contains(r.Programs, p.Command[0]):
-		return "runs " + r.programs()
+	case len(p.Command) == 0 || !slices.Contains(r.Run.Programs, p.Command[0]):
+		return "runs " + r.Run.programs()
 	default:
-		return unless(!loads(p.Env), "runs programs without LD_… and DYLD_… in their environment")
+		return r.letsEnv(p.Env)
 	}
+}
+
+// letsEnv says which variables its programs may not have, "" if they may have all. Programs load
+// code by variables of any name (LD_PRELOAD, OPENSSL_CONF, GCONV_PATH), so those are listed that
+// are harmless.
+func (r *Rule) letsEnv(env map[string]string) string {
+	var not []string
+	for name := range env {
+		if !harmless(name) && !slices.Contains(r.Env, name) {
+			not = append(not, name)
+		}
+	}
+	if len(not) == 0 {
+		return ""
+	}
+	slices.Sort(not)
+	const shown = 4
+	more := ""
+	if n := len(not) - shown; n > 0 {
+		not, more = not[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	return "lets its programs have no other variables than COVEY_…, LANG, LC_…, TZ, TERM and those in its `env:`, and the job's `env:` has " + strings.Join(not, ", ") + more
+}
+
+// harmless reports whether no program is known to take code from a variable.
+func harmless(name string) bool {
+	return slices.Contains([]string{"LANG", "TZ", "TERM"}, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "COVEY_")
 }
 
 func unless(ok bool, text string) string {
@@ -287,21 +317,11 @@ func (r *Run) programs() string {
 	return "only " + strings.Join(r.Programs, ", ")
 }
 
-// loads tells whether variables have other code loaded into a program.
-func loads(env map[string]string) bool {
-	for name := range env {
-		if strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") {
-			return true
-		}
-	}
-	return false
-}
-
 // whyNone says why no rule lets in what is claimed: the nearest to it is named.
 func (p *Policy) whyNone(c Claim) Reason {
 	for i := range p.Rules {
 		if r := &p.Rules[i]; r.names(c) {
-			return Reason{Rule: i + 1, Text: r.called(i) + " " + r.Run.lets(c.Run)}
+			return Reason{Rule: i + 1, Text: r.called(i) + " " + r.lets(c.Run)}
 		}
 	}
 	return Reason{Text: "no rule lets in jobs of " + c.By + "; its owner can: peer trust add " + c.By}
@@ -449,8 +469,8 @@ func (p *Policy) Check() error {
 	words := 0
 	for i := range p.Rules {
 		r := &p.Rules[i]
-		words += len(r.From) + len(r.Run.Programs) + len(r.Require) + len(r.Each)
-		for _, w := range slices.Concat(r.From, r.Run.Programs, r.Require, []string{r.As, r.Net, r.Isolate}) {
+		words += len(r.From) + len(r.Run.Programs) + len(r.Require) + len(r.Each) + len(r.Env)
+		for _, w := range slices.Concat(r.From, r.Run.Programs, r.Require, r.Env, []string{r.As, r.Net, r.Isolate}) {
 			if len(w) > maxWord {
 				return fmt.Errorf("a word of a rule of its policy has %d bytes, at most %d are allowed", len(w), maxWord)
 			}

@@ -111,15 +111,44 @@ rules:
 	if _, why = Decide(p, claim(marie, process("/bin/sh")), Load{}); why.Text != "rule 1 (line 3) runs only /usr/bin/ffmpeg" {
 		t.Errorf("%+v", why)
 	}
-	preload := process("/usr/bin/ffmpeg")
-	preload.Process.Env = map[string]string{"LD_PRELOAD": "./mine.so"}
-	if _, why = Decide(p, claim(marie, preload), Load{}); !why.No() {
-		t.Error("a program that may run was given other code to load")
-	}
 	script := process("x")
 	script.Process.Script = []byte("#!/bin/sh\n")
 	if _, why = Decide(p, claim(friend, script, admission.Submit), Load{}); why.Text != "rule 2 (line 6) runs no scripts" {
 		t.Errorf("%+v", why)
+	}
+}
+
+func TestAListOfProgramsHasNoVariablesThatCodeIsLoadedBy(t *testing.T) {
+	const rule = "rules:\n- from: [key:" + marie + "]\n  run: {process: [/usr/bin/curl], shell: true}\n"
+	bare, named, wide := read(t, rule), read(t, rule+"  env: [OPENSSL_CONF, NOT_CODE]\n"), read(t, "rules:\n- from: [key:"+marie+"]\n  run: {process: any}\n")
+	for name, may := range map[string][2]bool{
+		"LD_PRELOAD": {}, "LD_": {}, "DYLD_INSERT_LIBRARIES": {}, "GCONV_PATH": {}, "PATH": {}, "HOME": {}, "IFS": {}, "BASH_ENV": {},
+		"PYTHONPATH": {}, "GIT_SSH_COMMAND": {}, "LOCPATH": {}, "LANGUAGE": {}, "TERMINFO": {}, "TZDIR": {}, "lang": {}, "COVEY": {}, "": {},
+		"OPENSSL_CONF": {false, true}, "NOT_CODE": {false, true},
+		"COVEY_X": {true, true}, "LANG": {true, true}, "LC_ALL": {true, true}, "TZ": {true, true}, "TERM": {true, true},
+	} {
+		run := process("/usr/bin/curl")
+		run.Process.Env = map[string]string{"LANG": "C", name: "x"}
+		for i, p := range []Policy{bare, named} {
+			if _, why := Decide(p, claim(marie, run), Load{}); why.No() == may[i] || why.No() && !strings.Contains(why.Text, "the job's `env:` has "+name) {
+				t.Errorf("with %q, rule %d: %+v", name, i, why)
+			}
+		}
+		if _, why := Decide(wide, claim(marie, run), Load{}); why.No() {
+			t.Errorf("with %q, any program: %+v", name, why)
+		}
+		run.Process.Shell = true
+		if _, why := Decide(bare, claim(marie, run), Load{}); why.No() {
+			t.Errorf("with %q, a shell line: %+v", name, why)
+		}
+	}
+	if d := named.Digest(); !slices.Equal(d.Rules[0].Env, []string{"OPENSSL_CONF", "NOT_CODE"}) {
+		t.Errorf("others are told %+v", d.Rules)
+	}
+	for _, text := range []string{"rules:\n- {from: [self], run: any, env: [A]}\n", "rules:\n- {from: [self], run: {process: [/bin/a]}, env: [A=b]}\n", "rules:\n- {from: [self], run: {process: [/bin/a]}, env: ['*']}\n"} {
+		if _, err := Read([]byte(text)); err == nil || !strings.Contains(err.Error(), "env: ") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

@@ -261,6 +261,11 @@ func (r *reader) rule(n ast.Node) (out Rule) {
 			}
 		}),
 		note("run", func(n ast.Node) { out.Run = r.run(n) }),
+		note("env", func(n ast.Node) {
+			for _, v := range r.list(n, "env") {
+				out.Env = append(out.Env, r.variable(v))
+			}
+		}),
 		note("as", func(n ast.Node) { out.As = r.as(n) }),
 		note("read", func(n ast.Node) {
 			for _, v := range r.list(n, "read") {
@@ -286,6 +291,8 @@ func (r *reader) rule(n ast.Node) (out Rule) {
 		r.fail(n, "a rule says who may: from: [self, role:admin, key:12D3Koo…]")
 	case !has["run"]:
 		r.fail(n, "a rule says what may be run: run: any, or run: {process: [/usr/bin/ffmpeg]}")
+	case has["env"] && len(out.Run.Programs) == 0:
+		r.fail(n, "env: names variables that a list of programs may have besides harmless ones, and this rule has no such list; remove it, or write run: {process: [/usr/bin/ffmpeg]}")
 	case len(out.Read) > 0 && out.Isolate == "":
 		out.Isolate = taskstate.IsolateFS // what else it may read is what it is about
 	case len(out.Read) > 0 && out.Isolate == taskstate.IsolateNone:
@@ -371,6 +378,15 @@ func (r *reader) path(n ast.Node, what string) string {
 		r.fail(n, "%s: %q is no absolute path without . and ..", what, spell.Clip(p))
 	}
 	return p
+}
+
+// variable reads the name of an environment variable.
+func (r *reader) variable(n ast.Node) string {
+	name := r.text(n, "env")
+	if name == "" || len(name) > maxWord || strings.ContainsAny(name, "=*\x00") {
+		r.fail(n, "env: %q is no variable's name", spell.Clip(name))
+	}
+	return name
 }
 
 func (r *reader) as(n ast.Node) string {
