@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coveyproject/covey/node/api"
@@ -16,7 +14,7 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// attached is a person staying with a job: its output comes here, Ctrl-C goes there.
+// attached stays with a job: its output comes here, signals go there.
 type attached struct {
 	Streams
 	client *client.Client
@@ -33,18 +31,11 @@ type attached struct {
 	stopped int  // tasks that were stopped while they ran
 	ending  bool // the job is cancelled: that of each task is not told
 
-	mu          sync.Mutex
-	interrupted bool
-}
+	bound  bool     // SIGTERM, or a pipe without a reader, cancels the job
+	reader chan int // exit code of the loss of the output's reader; room for one
 
-// interruptCode is what a command ended by Ctrl-C exits with.
-const interruptCode = 130
-
-// hearSignals has Ctrl-C and a hang-up come to a channel and not end the process.
-func hearSignals() (signals <-chan os.Signal, stop func()) {
-	c := make(chan os.Signal, 4)
-	signal.Notify(c, os.Interrupt, syscall.SIGHUP)
-	return c, func() { signal.Stop(c) }
+	mu    sync.Mutex
+	ended int // see endedBy
 }
 
 // stay shows the job's output until it ends and returns its exit code.
@@ -66,10 +57,10 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 	}
 	job, err := show(ctx)
 	switch {
-	case a.wasInterrupted():
-		return exitError(interruptCode)
+	case a.endedBy() != 0:
+		return exitError(a.endedBy())
 	case err != nil && ctx.Err() != nil:
-		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
+		return exitError(interruptCode)
 	case err != nil:
 		if api.AsError(err).Code == api.NoCoordinator { // it is this machine's peer that is gone
 			fmt.Fprintf(a.Err, "detached; job %s keeps running: see `peer logs -f %s` and `peer wait %s`%s\n", a.id, a.id, a.id, a.later())
@@ -82,52 +73,6 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 		return a.missed
 	}
 	return jobExit(job)
-}
-
-func (a *attached) wasInterrupted() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.interrupted
-}
-
-// heed turns the first Ctrl-C into a cancel and the second, or a hang-up, into letting go.
-func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Signal) {
-	cancelled := false // so its peer has said
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case s := <-signals:
-			a.mu.Lock()
-			again := a.interrupted
-			if s == os.Interrupt {
-				a.interrupted = true
-			}
-			a.mu.Unlock()
-			if again && cancelled {
-				fmt.Fprintf(a.Err, "\nnot waiting; job %s is being cancelled: see `peer job %s`\n", a.id, a.id)
-				letGo()
-				return
-			}
-			if again || s != os.Interrupt {
-				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`%s\n", a.id, a.id, a.later())
-				letGo()
-				return
-			}
-			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again does not wait for its end\n", a.id)
-			switch _, err := a.client.Cancel(ctx, a.id); {
-			case err == nil:
-				cancelled = true
-			case ctx.Err() != nil:
-			case api.AsError(err).Code == api.Conflict: // its files are on their way
-				fmt.Fprintf(a.Err, "job %s is over: see `peer job %s`%s\n", a.id, a.id, a.later())
-				letGo()
-				return
-			default:
-				fmt.Fprintf(a.Err, "peer: cannot cancel: %v\n", err)
-			}
-		}
-	}
 }
 
 // one streams a single task's output as it comes.
@@ -149,7 +94,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 		job, jobErr = a.end(ctx)
 	})
 	logErr := a.client.Logs(logCtx, a.id, api.LogQuery{Follow: true}, func(c api.LogChunk) error {
-		if c.Error != nil && c.Error.Code == api.NotFound && a.wasInterrupted() {
+		if c.Error != nil && c.Error.Code == api.NotFound && a.endedBy() != 0 {
 			return nil // it never began
 		}
 		return a.chunk(c)
@@ -285,16 +230,16 @@ func (a *attached) chunk(c api.LogChunk) error {
 	}
 	if a.prefix == nil {
 		_, err := w.Write(c.Data)
-		return err
+		return a.written(err)
 	}
 	at := time.Time{}
 	if c.At != nil {
 		at = *c.At
 	}
 	if err := a.prefix.writeAt(c.Task, w, c.Data, at); err != nil || !c.EOF {
-		return err
+		return a.written(err)
 	}
-	return a.prefix.end(c.Task)
+	return a.written(a.prefix.end(c.Task))
 }
 
 // many shows progress, and each task's output together at its end.

@@ -18,6 +18,7 @@ var exitMeanings = []struct{ code, what string }{
 	{own(api.Conflict), "conflict: not possible in the current state; another file is there already"},
 	{own(api.Refused), "refused: not allowed"},
 	{fmt.Sprint(interruptCode), "Ctrl-C"},
+	{fmt.Sprintf("%d, %d", brokenPipeCode, terminateCode), "`run` was ended: its output's pipe has no reader any more; SIGTERM"},
 }
 
 // taskMeanings are those of run, wait and submit --wait, beside the task's own code.

@@ -110,7 +110,7 @@ func retryWith(ctx context.Context, c *cli, id, script string) error {
 	}
 	job.Each, job.Count, job.Numbered, job.First, job.After = items, count, false, 0, nil
 	p.Script = b
-	return runJob(ctx, c, job, nil, true, outputFlags{})
+	return runJob(ctx, c, job, nil, jobStay{detach: true}, outputFlags{})
 }
 
 // failedItems are the items of the tasks that failed, escaped if those of the job are, and how many

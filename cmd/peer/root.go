@@ -180,7 +180,7 @@ func helpCommand() *cobra.Command {
 // complete is the exit code of a command, unless its results could not be written: then it failed,
 // whatever it found.
 func (c *cli) complete(cmd *cobra.Command, code int, written error) int {
-	if written == nil {
+	if written == nil || code == brokenPipeCode { // that code says it
 		return code
 	}
 	fmt.Fprintf(c.Err, "peer: the results could not be written: %v\n", written)

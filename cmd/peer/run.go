@@ -28,7 +28,7 @@ type runFlags struct {
 	maxOutput                                        string
 	env                                              []string
 	parallel                                         int
-	shell, detach, dry, wait, null                   bool
+	shell, detach, dry, wait, null, keepGoing        bool
 	policy                                           policyFlags
 	output                                           outputFlags
 	stdin                                            stdinFlags
@@ -70,7 +70,9 @@ What a task writes beyond --max-output is not kept: stderr says so, and the exit
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at
 once and, if that fails within ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
 
-Ctrl-C cancels the job, and a second one does not wait for its end; a hang-up leaves it running.`
+Ctrl-C cancels the job, and a second one does not wait for its end. SIGTERM (exit 143) and an output
+pipe without a reader, as in ` + "`peer run … | head -1`" + ` (exit 141), cancel it too, unless --keep-going
+is given. A hang-up leaves it running.`
 
 func runCommand(c *cli) *cobra.Command {
 	var f runFlags
@@ -122,6 +124,7 @@ func (f *runFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.delay, "delay", "", "wait at least `DURATION` between the starts of two tasks")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "the job goes on when SIGTERM or the end of its output's reader ends this command")
 	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
 	f.policy.register(fl)
 	f.output.register(fl)
@@ -164,7 +167,7 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 		return preview(ctx, c, job, values)
 	}
 	f.output.home = f.files.home(job)
-	return runJob(ctx, c, job, values, f.detach, f.output)
+	return runJob(ctx, c, job, values, jobStay{detach: f.detach, bound: !f.keepGoing}, f.output)
 }
 
 // scriptInto reads the script, which names the job unless a flag does.
@@ -358,9 +361,15 @@ func readFile(file string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
+// jobStay is how a command stays with the job it submits.
+type jobStay struct {
+	detach bool // not at all
+	bound  bool // the job ends with the command
+}
+
 // runJob submits a job and stays with it to its end.
-func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string][]byte, detach bool, output outputFlags) error {
-	if c.output != tableFormat && !detach && !c.outputFromEnv {
+func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string][]byte, stay jobStay, output outputFlags) error {
+	if c.output != tableFormat && !stay.detach && !c.outputFromEnv {
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
 	cl := c.client()
@@ -371,15 +380,16 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 			return err
 		}
 	}
-	sub, err := cl.Submit(ctx, api.Submit{Job: *job, Secrets: secrets})
-	if err != nil {
-		return err
-	}
-	var signals <-chan os.Signal
-	if !detach && job.Schedule == nil && !job.Type.Lasts() { // before anything is said: the answer may be Ctrl-C
+	var signals chan os.Signal
+	if !stay.detach && job.Schedule == nil && !job.Type.Lasts() { // from before the job is accepted on
 		var stop func()
 		signals, stop = hearSignals()
 		defer stop()
+		ctx = context.WithoutCancel(ctx) // SIGTERM comes as a signal
+	}
+	sub, err := submitHeard(ctx, cl, api.Submit{Job: *job, Secrets: secrets}, signals)
+	if err != nil {
+		return err
 	}
 	switch {
 	case sub.Held:
@@ -391,7 +401,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 		showChanges(c.Err, sub.Changes)
 	}
 	switch {
-	case detach:
+	case stay.detach:
 		if job.Outputs != nil {
 			fmt.Fprintf(c.Err, "`peer get %s --wait` brings its files\n", sub.ID)
 		}
@@ -407,7 +417,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 	if output.home != nil {
 		output.home.api = cl
 	}
-	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
+	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1)}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1, signals)
 	}

@@ -78,6 +78,7 @@ var flagsWithoutKeys = map[string]string{
 	"resource":   "a key of any other name below resources",
 	"detach":     "about who waits, not about the job",
 	"dry-run":    "about who waits, not about the job",
+	"keep-going": "about who waits, not about the job",
 	"keep-order": "about who waits, not about the job",
 	"tag":        "about who waits, not about the job",
 	"results":    "about who waits, not about the job",

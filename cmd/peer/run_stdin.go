@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
@@ -47,10 +48,17 @@ func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
 		return true, nil
 	}
 	st, err := file.Stat()
-	if err != nil || st.IsDir() || st.Mode()&os.ModeDevice != 0 { // closed, a terminal, /dev/null
+	if err != nil || st.IsDir() || st.Mode()&os.ModeDevice != 0 && readsNothing(file, st) { // closed, or a person's
 		return false, nil //nolint:nilerr // what cannot be read is left alone
 	}
 	return !drained(file, st), nil
+}
+
+// readsNothing reports whether a device is a terminal, which is passed on only when that is asked
+// for, or the null device. Any other one has data, as a disk does.
+func readsNothing(f *os.File, st os.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(null, st) || term.IsTerminal(int(f.Fd()))
 }
 
 // drained tells whether there is nothing to read, for certain and at once: then there is nothing to

@@ -107,7 +107,7 @@ func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
 	if f.files.to != "" {
 		output.home = f.files.home(job)
 	}
-	err = runJob(ctx, c, job, values, !f.wait, output)
+	err = runJob(ctx, c, job, values, jobStay{detach: !f.wait}, output)
 	if f.wait && err != nil {
 		return taskly(c, err)
 	}
