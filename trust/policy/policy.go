@@ -291,12 +291,12 @@ func (r *Rule) letsEnv(env map[string]string) string {
 	if n := len(not) - shown; n > 0 {
 		not, more = not[:shown], fmt.Sprintf(" and %d more", n)
 	}
-	return "lets its programs have no other variables than COVEY_…, LANG, LC_…, TZ, TERM and those in its `env:`, and the job's `env:` has " + strings.Join(not, ", ") + more
+	return "lets its programs have no other variables than COVEY_…, LANG, LC_…, TZ, TERM, TRACEPARENT and those in its `env:`, and the job's `env:` has " + strings.Join(not, ", ") + more
 }
 
 // harmless reports whether no program is known to take code from a variable.
 func harmless(name string) bool {
-	return slices.Contains([]string{"LANG", "TZ", "TERM"}, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "COVEY_")
+	return slices.Contains([]string{"LANG", "TZ", "TERM", "TRACEPARENT"}, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "COVEY_")
 }
 
 func unless(ok bool, text string) string {

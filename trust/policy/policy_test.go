@@ -125,7 +125,7 @@ func TestAListOfProgramsHasNoVariablesThatCodeIsLoadedBy(t *testing.T) {
 		"LD_PRELOAD": {}, "LD_": {}, "DYLD_INSERT_LIBRARIES": {}, "GCONV_PATH": {}, "PATH": {}, "HOME": {}, "IFS": {}, "BASH_ENV": {},
 		"PYTHONPATH": {}, "GIT_SSH_COMMAND": {}, "LOCPATH": {}, "LANGUAGE": {}, "TERMINFO": {}, "TZDIR": {}, "lang": {}, "COVEY": {}, "": {},
 		"OPENSSL_CONF": {false, true}, "NOT_CODE": {false, true},
-		"COVEY_X": {true, true}, "LANG": {true, true}, "LC_ALL": {true, true}, "TZ": {true, true}, "TERM": {true, true},
+		"COVEY_X": {true, true}, "LANG": {true, true}, "LC_ALL": {true, true}, "TZ": {true, true}, "TERM": {true, true}, "TRACEPARENT": {true, true},
 	} {
 		run := process("/usr/bin/curl")
 		run.Process.Env = map[string]string{"LANG": "C", name: "x"}
