@@ -94,6 +94,7 @@ func (g *getting) run(ctx context.Context, name string) (err error) {
 	g.bar = newTransfer(g.c.Err, 0)
 	defer g.bar.done()
 	if !strings.HasPrefix(name, "b3:") {
+		g.c.noteNamesakes(ctx, name)
 		return g.ofJob(ctx, name)
 	}
 	if g.ref, err = tree.ParseRef(name); err != nil {

@@ -28,6 +28,7 @@ which peers are clearly slower than the others, why any of them wait, and what c
 		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.noteNamesakes(cmd.Context(), args...)
 			if file {
 				f, err := c.client().JobFile(cmd.Context(), args[0])
 				return emit(c, err, f, []api.JobFile{f}, func(w io.Writer) { fmt.Fprint(w, f.File) })

@@ -35,6 +35,9 @@ func logsCommand(c *cli) *cobra.Command {
 			if err := f.into(&q, cmd.Flags(), time.Now()); err != nil {
 				return err
 			}
+			if !q.Follow {
+				c.noteNamesakes(cmd.Context(), args...)
+			}
 			var p *prefixer
 			if prefix || !cmd.Flags().Changed("prefix") && followsMany(cmd.Context(), c.client(), args, q) {
 				p = newPrefixer()

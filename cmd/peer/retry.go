@@ -36,6 +36,7 @@ func retryCommand(c *cli) *cobra.Command {
 			if err := noEmptyFlags(cmd); err != nil {
 				return err
 			}
+			c.noteNamesakes(cmd.Context(), args...)
 			if script != "" {
 				return retryWith(cmd.Context(), c, args[0], script)
 			}

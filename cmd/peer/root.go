@@ -52,6 +52,10 @@ exit codes and files – with no server to keep alive and no shared disk.
 
 Every command works on every peer. Results go to stdout, messages to stderr.
 
+A job is named by its id, the unique beginning of one, its name, or ` + "`last`" + `, the newest submitted
+through this peer. Of several jobs of one name, cancel, scale, rollout and logs -f mean the one that
+is not over; the others mean the newest.
+
 Exit codes: 0 done · 1 failed · 2 usage · 3 not found · 4 no coordinator or no contact ·
 5 timed out · 6 conflict · 7 refused · 130 Ctrl-C. run, wait and submit --wait exit with the task's
 code instead (125: Covey's own failure).`
@@ -294,6 +298,34 @@ func atLeastOne(what string) cobra.PositionalArgs {
 			return api.Errorf(api.Usage, "`%s` needs %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		return nil
+	}
+}
+
+// noteNamesakes tells on stderr of jobs that are not over and share a name which the command took for
+// another job, the newest of that name.
+func (c *cli) noteNamesakes(ctx context.Context, words ...string) {
+	if c.output != tableFormat {
+		return
+	}
+	for _, word := range words {
+		word, _, _ = strings.Cut(word, ".")
+		a, err := c.client().Job(ctx, word)
+		if err != nil || a.Job.Name != word {
+			continue // not a name, or the command itself says what is wrong
+		}
+		live, err := c.client().SomeJobs(ctx, api.JobQuery{States: []string{"held", "pending", "running"}})
+		if err != nil {
+			continue
+		}
+		var others []string
+		for _, j := range live.Jobs {
+			if j.Name == word && j.ID != a.Job.ID {
+				others = append(others, j.ID)
+			}
+		}
+		if len(others) > 0 {
+			fmt.Fprintf(c.Err, "note: this is about %s, the newest job named %s; not over: %s\n", a.Job.ID, word, strings.Join(others, " "))
+		}
 	}
 }
 

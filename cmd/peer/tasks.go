@@ -33,6 +33,7 @@ differ, is what a task was kept from when it ran (docs/trust.md); in JSON "held_
 		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.noteNamesakes(cmd.Context(), args...)
 			switch {
 			case null && !items:
 				return api.Errorf(api.Usage, "--null goes with --items")

@@ -26,6 +26,7 @@ the first that did not end with 0. A --timeout is for all of them together.`,
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			c.noteNamesakes(ctx, args...)
 			if timeout > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -98,7 +98,7 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if strings.Contains(id, ".") {
 		return o.cancelTask(ctx, id)
 	}
-	job, held, err := o.cfg.View.Find(ctx, o.cfg.View.GoingOn(id))
+	job, held, err := o.cfg.View.FindLive(ctx, id)
 	if err != nil {
 		return api.Job{}, err
 	}

@@ -42,7 +42,7 @@ type Config struct {
 // View is what is known here of jobs and peers.
 type View interface {
 	Find(ctx context.Context, id string) (taskstate.JobID, *view.Held, error)
-	GoingOn(name string) string
+	FindLive(ctx context.Context, id string) (taskstate.JobID, *view.Held, error)
 	Job(ctx context.Context, id string) (api.JobAnswer, error)
 	JobNow(id taskstate.JobID) (api.Job, error)
 	JobOf(id taskstate.JobID) (*taskstate.Job, error)

@@ -85,7 +85,7 @@ func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, err := o.decidedJob(ctx, word)
+	job, err := o.liveJob(ctx, word)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -126,7 +126,7 @@ func (o *Orders) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slot
 
 // Rebalance implements api.ChangeBackend.
 func (o *Orders) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebalanced, error) {
-	job, err := o.decidedJob(ctx, id)
+	job, err := o.liveJob(ctx, id)
 	if err != nil {
 		return api.Rebalanced{}, err
 	}

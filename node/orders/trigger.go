@@ -10,7 +10,7 @@ import (
 
 // Trigger implements api.ChangeBackend.
 func (o *Orders) Trigger(ctx context.Context, id string) (api.Submitted, error) {
-	job, err := o.decidedJob(ctx, id)
+	job, err := o.liveJob(ctx, id)
 	if err == nil && job.Origin != nil { // a run has the name of its schedule
 		job, err = o.cfg.View.JobOf(job.Origin.Job)
 	}

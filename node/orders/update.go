@@ -214,7 +214,7 @@ func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 
 // Renew implements api.ChangeBackend.
 func (o *Orders) Renew(ctx context.Context, id string) (api.Submitted, error) {
-	job, err := o.decidedJob(ctx, id)
+	job, err := o.liveJob(ctx, id)
 	if err != nil {
 		return api.Submitted{}, err
 	}
@@ -242,7 +242,7 @@ func (o *Orders) Renew(ctx context.Context, id string) (api.Submitted, error) {
 
 // Scale implements api.ChangeBackend.
 func (o *Orders) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted, error) {
-	old, err := o.decidedJob(ctx, id)
+	old, err := o.liveJob(ctx, id)
 	switch {
 	case err != nil:
 		return api.Submitted{}, err
@@ -260,7 +260,15 @@ func (o *Orders) Scale(ctx context.Context, id string, r api.Scale) (api.Submitt
 
 // decidedJob finds a job that the ledger has.
 func (o *Orders) decidedJob(ctx context.Context, id string) (*taskstate.Job, error) {
-	job, held, err := o.cfg.View.Find(ctx, id)
+	return o.decided(o.cfg.View.Find(ctx, id))
+}
+
+// liveJob finds a job that the ledger has, of several of one name the one that goes on.
+func (o *Orders) liveJob(ctx context.Context, id string) (*taskstate.Job, error) {
+	return o.decided(o.cfg.View.FindLive(ctx, id))
+}
+
+func (o *Orders) decided(job taskstate.JobID, held *view.Held, err error) (*taskstate.Job, error) {
 	if err != nil {
 		return nil, err
 	}

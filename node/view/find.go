@@ -101,20 +101,56 @@ func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
 	return id, nil, nil
 }
 
-// GoingOn is the id of the service, global job or schedule that has a name for as long as it goes
-// on: that is what a person means to end, not one of the runs it started, which have the same name.
-// Any other word stays as it is.
-func (v *View) GoingOn(name string) (id string) {
-	id = name
+// FindLive finds the job that a command means which is for jobs that go on: as Find, but of the jobs
+// of one name the one that is not over. A service, global job or schedule outranks the runs it
+// started, which have its name. Several others are a Conflict that lists them; where all are over
+// it is the newest.
+func (v *View) FindLive(ctx context.Context, word string) (taskstate.JobID, *Held, error) {
+	job, held, err := v.Find(ctx, word)
+	if err != nil || word == "last" || word == string(job) {
+		return job, held, err
+	}
+	var live []taskstate.JobID
+	waiting := map[taskstate.JobID]*Held{}
+	for _, h := range v.held() {
+		if h.Job.Name == word {
+			live, waiting[h.Job.ID] = append(live, h.Job.ID), &h
+		}
+	}
+	lasting := taskstate.JobID("")
 	v.cfg.Replica.Read(func(s *ledger.State) {
-		for _, j := range s.FindJobs(name) {
-			_, over := j.Ended()
-			if !over && j.Job().Name == name && (j.Lasts() || j.Scheduled()) {
-				id = string(j.Job().ID)
+		for _, j := range s.FindJobs(word) {
+			if _, over := j.Ended(); over || j.Job().Name != word {
+				continue
+			}
+			live = append(live, j.Job().ID)
+			if j.Lasts() || j.Scheduled() {
+				lasting = j.Job().ID
 			}
 		}
 	})
-	return id
+	switch {
+	case lasting != "":
+		return lasting, nil, nil
+	case len(live) == 0:
+		return job, held, nil
+	case len(live) > 1:
+		return "", nil, api.Errorf(api.Conflict, "%d jobs named %s go on: %s; type the ids of those you mean", len(live), word, someOf(live))
+	}
+	return live[0], waiting[live[0]], nil
+}
+
+// someOf lists the first few ids.
+func someOf(ids []taskstate.JobID) string {
+	const most = 8
+	var out []string
+	for _, id := range ids {
+		if len(out) == most {
+			return strings.Join(out, " ") + " …"
+		}
+		out = append(out, string(id))
+	}
+	return strings.Join(out, " ")
 }
 
 // JobOf is a job as the ledger has it.

@@ -33,7 +33,11 @@ func (v *View) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 	if err != nil {
 		return err
 	}
-	job, held, err := v.Find(ctx, id)
+	find := v.Find
+	if q.Follow {
+		find = v.FindLive
+	}
+	job, held, err := find(ctx, id)
 	switch {
 	case err != nil:
 		return err
