@@ -150,6 +150,18 @@ func stampsOf(at []int64) Stamps {
 	return Stamps(b.String())
 }
 
+// NoLater holds the stamps at a moment.
+func (s Stamps) NoLater(to int64) Stamps {
+	all, err := s.list()
+	if err != nil {
+		return s
+	}
+	for i := range all {
+		all[i] = min(all[i], to)
+	}
+	return stampsOf(all)
+}
+
 // within gives the stamps less than window before now; those after now are among them, for a clock
 // may have been set back. What cannot be read counts as none.
 func (s Stamps) within(now, window int64) []int64 {

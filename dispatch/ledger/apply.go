@@ -31,7 +31,7 @@ func (s *State) carryOut(e *Entry) []Result {
 	if s.epoch.Less(e.Epoch) {
 		s.epoch, s.coordinator = e.Epoch, e.By
 	}
-	s.stamp = max(s.stamp, e.Stamp)
+	s.advance(e.Stamp)
 	for i := range e.Commands {
 		c := &e.Commands[i]
 		if r, over := s.warrants.judge(c); over {
@@ -87,6 +87,7 @@ func (s *State) apply(e *Entry, c *Command) Result {
 		return s.lost(c.Register.Peer, r, gone)
 	case c.Lead != nil:
 		s.coordinator = e.By
+		s.timeSet.Waits = false
 		return Result{}
 	case c.Admit != nil:
 		return s.roster.admit(c.Admit, c.Act, s.stamp)
@@ -131,6 +132,8 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.book.kept(c.Kept)
 	case c.Reads != nil:
 		return s.roster.reads(c.Reads)
+	case c.SetTime != nil:
+		return s.setTime(c.SetTime)
 	}
 	return s.next.apply(c)
 }

@@ -100,6 +100,7 @@ type Command struct {
 	Pin       *Pin             `cbor:"23,keyasint,omitempty"`
 	Reads     *ReadsDialect    `cbor:"24,keyasint,omitempty"`
 	Kept      *Kept            `cbor:"25,keyasint,omitempty"`
+	SetTime   *SetTime         `cbor:"29,keyasint,omitempty" dialect:"2"`
 	NextCommand
 
 	// Act is the word of whoever asked for it (see State.Apply).

@@ -41,6 +41,16 @@ func (ev *Event) Refused(i int) bool {
 	return i < len(ev.Results) && ev.Results[i].Refused != CodeNone && ev.Results[i].Refused != CodePartly
 }
 
+// SetsTime reports whether the entry set the ledger's time back.
+func (ev *Event) SetsTime() bool {
+	for i, c := range ev.Entry.Commands {
+		if c.SetTime != nil && !ev.Refused(i) && !ev.Results[i].Existed {
+			return true
+		}
+	}
+	return false
+}
+
 // NewReplica holds an empty State.
 func NewReplica() *Replica { return &Replica{st: NewState()} }
 

@@ -43,6 +43,7 @@ type snapshot struct {
 	Spent     []act.Signer `cbor:"21,keyasint,omitempty"`
 	ChainFrom uint64       `cbor:"22,keyasint,omitempty"`
 	Chain     []byte       `cbor:"23,keyasint,omitempty"`
+	TimeSet   *TimeSet     `cbor:"24,keyasint,omitempty" dialect:"2"` // nil: the time was never set
 }
 
 type jobSnapshot struct {
@@ -88,6 +89,9 @@ func encodeBare(s *State, hide func(*taskstate.Job) bool) ([]byte, error) {
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
+	}
+	if s.timeSet != (TimeSet{}) {
+		out.TimeSet = &s.timeSet
 	}
 	if s.chain.from != 0 {
 		out.ChainFrom, out.Chain = s.chain.from, s.chain.sum[:]
@@ -231,6 +235,11 @@ func DecodeState(b []byte) (*State, error) {
 		}
 		if err := s.settings.Check(); err != nil {
 			return nil, fmt.Errorf("ledger snapshot: %w", err)
+		}
+	}
+	if in.TimeSet != nil {
+		if s.timeSet = *in.TimeSet; s.timeSet.To <= 0 || s.timeSet.To > s.stamp {
+			return nil, errors.New("ledger snapshot: its time was set to one that it has not reached")
 		}
 	}
 	for _, o := range in.Owners {

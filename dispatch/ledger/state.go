@@ -35,6 +35,7 @@ type ledgerHead struct {
 	began       uint64 // index at which a recovered generation began; 0 in the first
 	open        bool
 	settings    Settings
+	timeSet     TimeSet
 }
 
 // NewState is a ledger before its first entry.

@@ -42,7 +42,7 @@ func (w *Warrants) judge(c *Command) (r Result, over bool) {
 		return Result{Refused: CodeInvalid}, true
 	}
 	switch err := a.Check(w.head.cluster, c.Asked(), w.head.stamp, w.verify); {
-	case errors.Is(err, act.ErrLate) || err == nil && w.spent.Late(a):
+	case errors.Is(err, act.ErrLate) || err == nil && (w.spent.Late(a) || a.At < w.head.timeSet.To):
 		return Result{Refused: CodeLate}, true
 	case err != nil:
 		return Result{Refused: CodeUnsigned}, true
@@ -267,7 +267,7 @@ func (c *Command) asks() (need admission.Role, own taskstate.PeerID, ok bool) {
 	switch {
 	case c.Cancel != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Pin != nil:
 		return admission.Submit, "", true
-	case c.Invite != nil, c.Revoke != nil, c.Set != nil, c.Admit != nil && c.Admit.Ticket == "":
+	case c.Invite != nil, c.Revoke != nil, c.Set != nil, c.SetTime != nil, c.Admit != nil && c.Admit.Ticket == "":
 		return admission.Admin, "", true
 	case c.Remove != nil:
 		return admission.Admin, c.Remove.Peer, true

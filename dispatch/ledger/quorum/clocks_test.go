@@ -139,3 +139,30 @@ func TestWithOneOrTwoVotersTheCoordinatorsClockIsTaken(t *testing.T) {
 		}
 	})
 }
+
+func TestSettingTheTimeBackHasTheCoordinatorBeginAnewAtThatTime(t *testing.T) {
+	for _, voters := range []int{1, 3} {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			ids := []string{"a", "b", "c"}[:voters]
+			fl.grow(voters, ids...)
+			fl.set(fl.leader().id, 400*day)
+			fl.decides(1) // before the cluster speaks of clocks, nothing bounds them
+			fl.allRead(ids...)
+			fl.set(fl.leader().id, 0)
+			if ahead := fl.decides(2); ahead < 400*day {
+				t.Fatalf("the ledger is %v ahead", ahead)
+			}
+			terms := len(fl.leader().led)
+			fl.insist(ledger.Command{SetTime: &ledger.SetTime{To: time.Now().UnixMilli()}})
+			fl.await("the coordinator begins anew", func() bool { l := fl.leader(); return l != nil && len(l.led) > terms })
+			if ahead := fl.decides(3); ahead.Abs() > time.Second {
+				t.Errorf("%d voters: the ledger is %v ahead", voters, ahead)
+			}
+			time.Sleep(time.Minute)
+			if ahead := fl.decides(4); ahead.Abs() > time.Second {
+				t.Errorf("%d voters: the ledger is %v ahead a minute later", voters, ahead)
+			}
+			fl.settle()
+		})
+	}
+}

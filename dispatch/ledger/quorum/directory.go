@@ -404,12 +404,6 @@ func (p *ownSeat) speaks(v any) (err error) {
 	return err
 }
 
-// spoken is the dialect that the cluster speaks, as far as the own copy says.
-func (p *ownSeat) spoken() (dialect int) {
-	p.rep.Read(func(s *ledger.State) { dialect = s.Dialects().Spoken() })
-	return dialect
-}
-
 // foreign is what was heard of a ledger of a higher generation than one's own: somebody recovered
 // it elsewhere.
 type foreign struct {

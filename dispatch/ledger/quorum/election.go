@@ -190,7 +190,7 @@ func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, t
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(timeout))
 	ask.Marks, ask.Clock = k.marks.show(k.place.seat.Load()), k.clocks.own()
-	wire.Clip(&ask, k.place.spoken())
+	wire.Clip(&ask, k.place.rep.Spoken())
 	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
 		return a, err
 	}

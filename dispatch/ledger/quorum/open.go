@@ -157,6 +157,9 @@ func (n *Node) assemble() (err error) {
 		if ev.Reset || slices.ContainsFunc(ev.Entry.Commands, own) {
 			n.wakes.unsound.Set() // its roles may be others
 		}
+		if ev.SetsTime() {
+			n.terms.beginAnew(ev.Entry.Epoch)
+		}
 	})
 	n.place, n.folder = &ownSeat{rep: rep}, folder{cfg}
 	n.identity = &identity{cfg: cfg, wakes: n.wakes}

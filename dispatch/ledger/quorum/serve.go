@@ -29,7 +29,7 @@ func (n *Node) handleVoter(peer string, c net.Conn) {
 	}
 	a.OK, a.Lost, a.Marks = err == nil, n.identity.lossForOthers(), n.marks.show(n.place.seat.Load())
 	a.Clock = n.clocks.own()
-	wire.Clip(&a, n.place.spoken())
+	wire.Clip(&a, n.place.rep.Spoken())
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }

@@ -200,6 +200,20 @@ func (t *terms) resign(ctx context.Context) bool {
 	}
 }
 
+// beginAnew ends this peer's own term of an epoch and begins it again, as raft's leader still: what
+// coordinates remembers times of the ledger that are others now.
+func (t *terms) beginAnew(e taskstate.Epoch) {
+	if l := t.lead.Load(); l == nil || l.epoch != e {
+		return
+	}
+	for _, leads := range []bool{false, true} {
+		select {
+		case t.notify <- leads:
+		default: // raft has said so much more meanwhile that another term begins
+		}
+	}
+}
+
 // renew begins a term that raft never gave up while the disk held it up: it was ended here, and
 // raft does not say again that it leads.
 func (t *terms) renew(ctx context.Context, s *seat) {
