@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type attached struct {
 	log    *jobLog
 	home   *bringAsTheyEnd // nil: the tasks' files are not brought
 	missed error           // why not all of them are here
+	unread map[string]bool // slots whose newest output could not be had
 
 	stopped int  // tasks that were stopped while they ran
 	ending  bool // the job is cancelled: that of each task is not told
@@ -72,7 +74,10 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 	if a.missed != nil {
 		return a.missed
 	}
-	return jobExit(job)
+	if err := jobExit(job); err != nil || len(a.unread) == 0 {
+		return err
+	}
+	return exitError(ownFailure)
 }
 
 // one streams a single task's output as it comes.
@@ -217,6 +222,11 @@ func (a *attached) end(ctx context.Context) (api.Job, error) {
 func (a *attached) chunk(c api.LogChunk) error {
 	if c.Note != "" {
 		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Note))
+	}
+	if slot := c.Task[:max(0, strings.LastIndexByte(c.Task, '.'))]; c.EOF && c.Error == nil {
+		delete(a.unread, slot) // a later attempt's
+	} else if c.Error != nil && a.unread != nil {
+		a.unread[slot] = true
 	}
 	if c.Error != nil {
 		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Error.Message))

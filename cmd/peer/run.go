@@ -417,7 +417,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 	if output.home != nil {
 		output.home.api = cl
 	}
-	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1)}
+	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1), unread: map[string]bool{}}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1, signals)
 	}

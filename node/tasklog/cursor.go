@@ -37,6 +37,8 @@ type part struct {
 	gone   int64 // bytes before at that are not kept any more, and were not yet said to be
 	ours   bool  // something in it was seen to be this task's
 	ended  bool
+
+	settled bool // looked at since the task is over
 }
 
 func (c *cursor) close() error {
@@ -114,6 +116,26 @@ func (c *cursor) named(p *part, f *os.File) bool {
 	return err == nil && os.SameFile(there, read)
 }
 
+// settle is for a stream whose task is over, of a file that was opened before: is it what others
+// read from now on? Where the task's folder has no such file any more, it left nothing. One that
+// nothing was read from is opened anew, by its name.
+func (c *cursor) settle(p *part) error {
+	if _, err := os.Lstat(c.path(p)); err != nil || c.named(p, p.f) {
+		return nil
+	}
+	if p.ours {
+		return c.replaced(p)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	err := p.f.Close()
+	p.f = nil
+	return err
+}
+
 // end is where reading stops for now: at the cap while the task runs, because what is beyond will
 // be cut away.
 func (c *cursor) end() int64 {
@@ -139,6 +161,12 @@ func (c *cursor) running() bool {
 // nothing will follow.
 func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 	running := c.running() // asked before reading: what is read after its end is all there is
+	if p.f != nil && !running && !p.settled {
+		p.settled = true
+		if err := c.settle(p); err != nil {
+			return 0, false, err
+		}
+	}
 	f, err := c.open(p)
 	if err != nil {
 		return 0, false, err
@@ -206,7 +234,7 @@ func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
 			}
 			n, end, err := c.read(p, buf)
 			if err != nil {
-				return &Error{Code: CodeFailed, Message: "the output could not be read: " + err.Error()}
+				return &Error{Code: codeOf(err), Message: "the output could not be read: " + err.Error()}
 			}
 			p.ended = end
 			if n > 0 || end {
@@ -232,6 +260,16 @@ func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
 			return err
 		}
 	}
+}
+
+// codeOf tells what passes, so that it is worth asking again, from what stays.
+func codeOf(err error) string {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return CodeBusy
+		}
+	}
+	return CodeFailed
 }
 
 // tailOffset finds where the last lines begin, reading backwards. A last line without a newline

@@ -115,6 +115,13 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && e.Code == CodeRefused
 }
 
+// Failed reports whether err is a peer's word that it cannot read output it has: asking again does
+// not help.
+func Failed(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeFailed
+}
+
 // NotFound tells whether err says that a peer has no output of the task.
 func NotFound(err error) bool {
 	var e *Error

@@ -311,6 +311,9 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord, wasOver bool) 
 	if !over {
 		return true
 	}
+	if tasklog.Failed(err) {
+		return !wasOver // it was asked while the task ran, and may read the rest since
+	}
 	m, met := l.view.cfg.Members().Get(r.Peer)
 	if !met {
 		return time.Now().Before(l.meetBy) // a newcomer: gossip is slower than its first task

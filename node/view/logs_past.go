@@ -55,6 +55,8 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	switch {
 	case tasklog.Refused(err):
 		return api.Errorf(api.Refused, "%s does not give it: %v; type it at the peer that submitted the job, or have an admin give this one the role read (`peer roles`)", who, err)
+	case tasklog.Failed(err):
+		text = who + " cannot give the output it has: " + err.Error()
 	case tasklog.NotFound(err):
 		code, text = api.NotFound, who+" has no output of this task (it did not begin, or its files were removed)"
 	case !l.view.admitted(r.Peer):
