@@ -167,7 +167,7 @@ func (c *copies) fill(ctx context.Context, f *os.File, root piece.Root) error {
 		return err
 	}
 	defer r.Close()
-	buf := make([]byte, min(piece.Size, r.Size()))
+	buf, sparse := make([]byte, min(piece.Size, r.Size())), piece.Sparse{To: f}
 	for off := int64(0); off < r.Size(); off += int64(len(buf)) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -176,11 +176,11 @@ func (c *copies) fill(ctx context.Context, f *os.File, root piece.Root) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if _, err := f.Write(buf[:n]); err != nil {
+		if _, err := sparse.WriteAt(buf[:n], off); err != nil {
 			return err
 		}
 	}
-	return nil
+	return sparse.End(r.Size())
 }
 
 // link gives a task a name of a copy, and tells whether it could: a disk may know no second name,

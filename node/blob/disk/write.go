@@ -408,13 +408,13 @@ func publishUnseen(dir *os.Root, from, name string) error {
 // fill writes the content, of which the first n bytes are in buf. What is larger than buf is
 // checked while it is written; what is not was checked before.
 func (w *writing) fill(f *os.File, content io.Reader, e tree.Entry, buf []byte, n int) error {
-	large, h := e.Size > int64(n), piece.NewHasher()
+	large, h, sparse := e.Size > int64(n), piece.NewHasher(), piece.Sparse{To: f}
 	for done := int64(0); ; {
 		var hashed sync.WaitGroup
 		if large {
 			hashed.Go(func() { _, _ = h.Write(buf[:n]) })
 		}
-		_, err := f.Write(buf[:n])
+		_, err := sparse.WriteAt(buf[:n], done)
 		hashed.Wait()
 		if err != nil {
 			return err
@@ -432,6 +432,9 @@ func (w *writing) fill(f *os.File, content io.Reader, e tree.Entry, buf []byte, 
 		if n, err = io.ReadFull(content, buf[:next]); err != nil {
 			return wrong(e, err)
 		}
+	}
+	if err := sparse.End(e.Size); err != nil {
+		return err
 	}
 	if large {
 		if root, _, _ := h.Sum(); root != e.Root {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -97,17 +99,20 @@ func (b *Batch) add(data []byte) (piece.Root, error) {
 	if b.has(root) {
 		return root, nil
 	}
-	w := writer{b: b}
+	w := writer{b: b, taken: size}
 	err := w.begin(costOf(size))
 	if err == nil {
-		_, err = w.f.WriteAt(data, 0)
+		err = w.write(data, 0)
+	}
+	if err == nil {
+		err = w.sparse.End(size)
 	}
 	return root, w.end(root, proof, size, err)
 }
 
 // stream adds what begins with buf.
 func (b *Batch) stream(ctx context.Context, r io.Reader, buf *[window]byte, expected int64) (root piece.Root, size int64, err error) {
-	w := writer{b: b}
+	w := writer{b: b, taken: math.MaxInt64}
 	if err := w.begin(costOf(max(expected, window))); err != nil {
 		return root, 0, err
 	}
@@ -117,7 +122,7 @@ func (b *Batch) stream(ctx context.Context, r io.Reader, buf *[window]byte, expe
 			break
 		}
 		_, _ = h.Write(buf[:n])
-		_, err = w.f.WriteAt(buf[:n], size)
+		err = w.write(buf[:n], size)
 		size += int64(n)
 		if err = cmp.Or(err, ctx.Err()); err != nil || last {
 			break
@@ -128,6 +133,9 @@ func (b *Batch) stream(ctx context.Context, r io.Reader, buf *[window]byte, expe
 		}
 	}
 	root, proof, size := h.Sum()
+	if err == nil {
+		err = w.sparse.End(size)
+	}
 	return root, size, w.end(root, proof, size, err)
 }
 
@@ -154,9 +162,9 @@ func (b *Batch) file(ctx context.Context, f *os.File, take bool) (piece.Root, in
 		return piece.Root{}, 0, fmt.Errorf("%s is no regular file", f.Name())
 	}
 	if i.Size() > window {
-		root, n, err := b.clone(ctx, f, i.Size())
+		root, n, err := b.clone(ctx, f, i)
 		if take && errors.Is(err, errors.ErrUnsupported) && onlyName(i) {
-			root, n, err = b.link(ctx, f, i.Size())
+			root, n, err = b.link(ctx, f, i)
 		}
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return root, n, err
@@ -167,10 +175,10 @@ func (b *Batch) file(ctx context.Context, f *os.File, take bool) (piece.Root, in
 
 // link adds a file as one more name of it, or is errors.ErrUnsupported. It takes no more of the
 // disk.
-func (b *Batch) link(ctx context.Context, f *os.File, size int64) (piece.Root, int64, error) {
+func (b *Batch) link(ctx context.Context, f *os.File, i fs.FileInfo) (piece.Root, int64, error) {
 	s := b.s
-	w := writer{b: b, name: s.temp(addKind), here: size}
-	if err := w.grow(costOf(size)); err != nil {
+	w := writer{b: b, name: s.temp(addKind), here: i.Size(), taken: takenAt(i)}
+	if err := w.grow(costAt(i.Size(), w.taken)); err != nil {
 		return piece.Root{}, 0, err
 	}
 	err := s.disk.link(f, w.name)
@@ -195,15 +203,15 @@ func (b *Batch) shared(ctx context.Context, w writer) (piece.Root, int64, error)
 	_, err := io.Copy(h, &reader{ctx, io.NewSectionReader(w.f, 0, 1<<62)})
 	root, proof, size := h.Sum()
 	if err == nil {
-		err = w.grow(costOf(size))
+		err = w.grow(costAt(size, w.taken))
 	}
 	return root, size, w.end(root, proof, size, err)
 }
 
 // clone adds a file without copying its bytes, or is errors.ErrUnsupported.
-func (b *Batch) clone(ctx context.Context, f *os.File, size int64) (piece.Root, int64, error) {
-	w := writer{b: b}
-	if err := w.begin(costOf(size)); err != nil {
+func (b *Batch) clone(ctx context.Context, f *os.File, i fs.FileInfo) (piece.Root, int64, error) {
+	w := writer{b: b, taken: takenAt(i)}
+	if err := w.begin(costAt(i.Size(), w.taken)); err != nil {
 		return piece.Root{}, 0, err
 	}
 	if err := w.f.clone(f); err != nil {
@@ -261,6 +269,15 @@ type writer struct {
 	f        file
 	reserved int64
 	here     int64 // bytes that are on the disk already
+	taken    int64 // how many the disk takes for it, if that is less than it has
+	sparse   piece.Sparse
+}
+
+// write writes a part, but for holes.
+func (w *writer) write(b []byte, off int64) error {
+	w.sparse.To = w.f
+	_, err := w.sparse.WriteAt(b, off)
+	return err
 }
 
 func (w *writer) begin(cost int64) (err error) {
@@ -321,7 +338,7 @@ func (w *writer) end(root piece.Root, proof piece.Proof, size int64, err error) 
 		err = w.f.Close()
 	}
 	if err != nil {
-		needed := max(w.reserved, costOf(size))
+		needed := max(w.reserved, costAt(size, w.taken))
 		if w.f != nil {
 			s.discard(w.name + proofEnd)
 		}
@@ -341,7 +358,7 @@ func (w *writer) end(root piece.Root, proof piece.Proof, size int64, err error) 
 
 // keep leases the blob that was written.
 func (w *writer) keep(root piece.Root, m made) {
-	s, cost := w.b.s, costOf(m.size)
+	s, cost := w.b.s, costAt(m.size, w.taken)
 	s.mu.Lock()
 	m.b = s.shelf.blobs[root]
 	switch {

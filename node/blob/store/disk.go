@@ -27,6 +27,7 @@ type disk interface {
 	chmod(name string, mode fs.FileMode) error
 	touch(name string, at time.Time) error // when it was used
 	sync(names []string) error             // what is in these files and folders is on the disk after it
+	taken(name string) (int64, error)      // how many bytes of the disk a file has
 	room() (free, total int64, err error)  // what may still be written (negative: less than is to stay free), of how much
 }
 
@@ -36,6 +37,7 @@ type file interface {
 	io.Closer
 	size() (int64, error)
 	allocate(n int64) error    // makes it n bytes long, and keeps room for them
+	zero(off, n int64) error   // makes bytes within its length zeros, which take no room where the system can do that
 	clone(from *os.File) error // makes it what from is, without copying; may be unsupported
 	sync() error
 }
@@ -44,6 +46,7 @@ type file interface {
 type found struct {
 	name    string
 	size    int64
+	taken   int64 // of the disk
 	used    time.Time
 	regular bool
 }
@@ -107,7 +110,7 @@ func (d *folder) list(name string) (out []found, err error) {
 		entries, err := f.ReadDir(1024)
 		for _, e := range entries {
 			if i, err := e.Info(); err == nil {
-				out = append(out, found{e.Name(), i.Size(), usedAt(i), i.Mode().IsRegular()})
+				out = append(out, found{e.Name(), i.Size(), takenAt(i), usedAt(i), i.Mode().IsRegular()})
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -131,6 +134,14 @@ func (d *folder) mkdir(name string) error {
 func (d *folder) rename(from, to string) error              { return d.root.Rename(from, to) }
 func (d *folder) remove(name string) error                  { return d.root.Remove(name) }
 func (d *folder) chmod(name string, mode fs.FileMode) error { return d.root.Chmod(name, mode) }
+
+func (d *folder) taken(name string) (int64, error) {
+	i, err := d.root.Lstat(name)
+	if err != nil {
+		return 0, err
+	}
+	return takenAt(i), nil
+}
 
 // touch sets what a system counts as the last reading. When it was written stays as it is.
 func (d *folder) touch(name string, at time.Time) error {
@@ -198,4 +209,9 @@ func (f onDisk) allocate(n int64) error {
 		return err
 	}
 	return reserve(f.File, n)
+}
+
+func (f onDisk) writeZeros(off, n int64) error {
+	_, err := f.WriteAt(make([]byte, n), off) // of one piece at most
+	return err
 }

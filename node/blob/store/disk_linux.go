@@ -58,6 +58,22 @@ func usedAt(i fs.FileInfo) time.Time {
 	return i.ModTime()
 }
 
+// takenAt is how many bytes of the disk a file has.
+func takenAt(i fs.FileInfo) int64 {
+	if st, ok := i.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512
+	}
+	return i.Size()
+}
+
+func (f onDisk) zero(off, n int64) error {
+	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINTR) {
+		return f.writeZeros(off, n)
+	}
+	return err
+}
+
 // onlyName tells whether a file has no other name.
 func onlyName(i fs.FileInfo) bool {
 	st, ok := i.Sys().(*syscall.Stat_t)

@@ -77,7 +77,7 @@ func (s *Store) claim(want piece.Blob, own bool) (*blob, *partial, error) {
 		return nil, nil, fmt.Errorf("%s: %w: %d bytes, not %d", want.Root(), ErrSize, b.size, want.Size())
 	default:
 		s.shelf.lease(b)
-		if more := cost - b.cost; more > 0 {
+		if more := cost - b.cost; more > 0 && !b.whole { // a whole one that takes less has holes
 			if err := s.reserve(more, own); err != nil {
 				s.shelf.release(b)
 				return nil, nil, err
@@ -150,7 +150,13 @@ func (f *Fetch) Piece(i int, data []byte) error {
 		return errUnready
 	}
 	off, _ := piece.Span(p.blob.Size(), i)
-	_, err := p.data.WriteAt(data, off)
+	err := piece.Runs(data, off, func(part []byte, off int64, zero bool) (err error) {
+		if zero {
+			return p.data.zero(off, int64(len(part)))
+		}
+		_, err = p.data.WriteAt(part, off)
+		return err
+	})
 	if err == nil {
 		err = p.mark(i, true)
 	}

@@ -61,6 +61,9 @@ func costOf(size int64) int64 {
 	return cost
 }
 
+// costAt is what a blob takes of which the disk has that many bytes: it may have holes.
+func costAt(size, taken int64) int64 { return costOf(size) - blocks(size) + blocks(min(size, taken)) }
+
 func blocks(n int64) int64 { return max(1, (n+block-1)/block) * block }
 
 // encodeProof is a proof file: it needs no checksum, since a proof that is not the blob's does not

@@ -234,7 +234,7 @@ func (d *memDisk) list(name string) (out []found, err error) {
 		return nil, fs.ErrNotExist
 	}
 	for base, f := range dir.now {
-		out = append(out, found{base, int64(len(f.now)), f.used, true})
+		out = append(out, found{base, int64(len(f.now)), int64(len(f.now)), f.used, true})
 	}
 	if name == "." {
 		for sub := range d.dirs {
@@ -446,6 +446,21 @@ func (f *memFile) allocate(n int64) error {
 		f.n.now = f.n.now[:n:n]
 	}
 	return f.grow(n)
+}
+
+func (f *memFile) zero(off, n int64) error {
+	_, err := f.WriteAt(make([]byte, n), off)
+	return err
+}
+
+func (d *memDisk) taken(name string) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, err := d.find(name)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(f.now)), nil
 }
 
 func (f *memFile) size() (int64, error) {

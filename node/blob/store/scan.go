@@ -127,7 +127,7 @@ func (s *Store) scanFolder(dir string, all *[]scanned) error {
 		default:
 			here[root] = true
 			at := e.used.Unix()
-			*all = append(*all, scanned{&blob{root: root, cost: costOf(e.size), size: e.size, whole: true, touched: at}, e.used.UnixNano()})
+			*all = append(*all, scanned{&blob{root: root, cost: costAt(e.size, e.taken), size: e.size, taken: e.taken, whole: true, touched: at}, e.used.UnixNano()})
 		}
 	}
 	for _, base := range proofs {

@@ -27,6 +27,7 @@ type blob struct {
 
 	// What follows is Store's.
 	size    int64    // of a whole one
+	taken   int64    // of it, what the disk has: it may have holes
 	whole   bool     // it has its name
 	safe    bool     // and that name is synced
 	part    *partial // nil if none of it is on the disk but what is whole

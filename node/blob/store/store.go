@@ -389,7 +389,7 @@ func (s *Store) settle(b *blob) error {
 			s.log.Warn("a partial copy could not be removed", "blob", b.root, "err", err)
 		}
 	}
-	if cost := costOf(b.size); cost < b.cost { // somebody had claimed that it is larger
+	if cost := costAt(b.size, b.taken); cost < b.cost { // it has holes, or was claimed to be larger
 		s.shelf.resize(b, cost)
 	}
 	return nil
@@ -409,7 +409,12 @@ func (s *Store) land(b *blob, size int64, from string, proof bool) error {
 	if err != nil {
 		return err
 	}
-	b.whole, b.safe, b.size, b.touched = true, false, size, s.now().Unix()
+	b.whole, b.safe, b.size, b.taken, b.touched = true, false, size, size, s.now().Unix()
+	if size > piece.Hole {
+		if n, err := s.disk.taken(name); err == nil {
+			b.taken = n
+		}
+	}
 	if proof { // it is made anew if it is lost
 		if err := s.disk.rename(from+proofEnd, name+proofEnd); err != nil {
 			s.log.Debug("a proof is not beside its blob", "blob", b.root, "err", err)
