@@ -106,6 +106,7 @@ var floors = map[string]int{
 	"node/care":       5,
 	"node/copies":     4,
 	"node/keep":       4,
+	"node/logreplica": 6,
 	"node/saver":      5,
 	"node/guard":      5,
 	"node/readers":    3,

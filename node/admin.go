@@ -20,6 +20,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.ending.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
 		n.ending.leaving.Store(false)
+		n.files.printed.Stay(ctx)
 		n.keeper.Moved()
 		return err
 	}
@@ -46,9 +47,15 @@ func (n *Node) leave(ctx context.Context) error {
 	if err := n.files.kept.HandOver(ctx); err != nil {
 		return err
 	}
+	if err := n.files.printed.HandOver(ctx, n.view.Who.Name(n.self)); err != nil {
+		return err
+	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.files.printed.HandOver(ctx, n.view.Who.Name(n.self)); err != nil { // of tasks that were stopped
+		n.log.Warn("leaving with output that no other peer has", "err", err)
 	}
 	if err := n.orders.Order(ctx, calls.Call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,9 +20,12 @@ import (
 	"github.com/coveyproject/covey/node/files"
 	"github.com/coveyproject/covey/node/held"
 	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/node/logreplica"
 	"github.com/coveyproject/covey/node/readers"
 	"github.com/coveyproject/covey/node/saver"
 	"github.com/coveyproject/covey/node/stager"
+	"github.com/coveyproject/covey/node/sweep"
+	"github.com/coveyproject/covey/node/tasklog"
 	"github.com/coveyproject/covey/node/troubles"
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/p2p"
@@ -58,6 +62,9 @@ type jobFiles struct {
 	keepers *care.Keepers
 	care    *care.Care
 	kept    *care.Report // what people are told of it
+
+	copies  *logreplica.Store // of what tasks of other peers printed
+	printed *logreplica.Replicator
 }
 
 // openFiles opens the store of files, and what rests on it.
@@ -109,6 +116,26 @@ func (f *jobFiles) openCare(line *calls.Line, held *held.Store) {
 	f.kept = &care.Report{Self: f.self, Care: f.care, Replica: f.replica, Who: f.who}
 }
 
+// openPrinted makes what keeps the output of tasks twice.
+func (f *jobFiles) openPrinted(n *Node) {
+	f.copies = logreplica.OpenStore(f.folder.path(logreplica.Folder), copiesBudget(n.cfg.KeepOutput, f.quota))
+	n.logs = tasklog.NewStore(tasklog.Config{Dir: TasksFolder(f.folder.dir), Copies: f.copies.Dir, Live: n.runner.Live, Started: n.worker.Replayed()})
+	f.printed = logreplica.New(logreplica.Config{
+		Self: f.self, Tasks: TasksFolder(f.folder.dir), Store: f.copies, Logs: n.logs, Net: f.host, Replica: f.replica, Current: f.level,
+		Live: n.runner.Live, Peers: f.keepers.Peers, May: f.readers.Job, Name: f.who.Name, Now: f.now, Log: f.log,
+	})
+}
+
+// copiesBudget is how much copies of what tasks printed elsewhere may take: a sixteenth of what is
+// for the files of finished jobs here, which is 1 GiB unless the user said how much. A peer that
+// stores nothing for others (store: 0) keeps none.
+func copiesBudget(output, store int64) logreplica.Budget {
+	if store < 0 {
+		return 0
+	}
+	return logreplica.Budget(cmp.Or(output, sweep.OutputBytes) / 16)
+}
+
 // saving is what keeps what tasks leave: it stands between the worker, which is the sink, and what
 // runs tasks.
 func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
@@ -150,7 +177,7 @@ func (f *jobFiles) outputSafe(id taskstate.TaskID) bool {
 // serveKeeping keeps for other members what tasks left with them.
 func (f *jobFiles) serveKeeping() *keep.Server {
 	return keep.Serve(f.host, keep.ServerConfig{
-		Self: f.self, Net: f.host, Store: f.store, Stores: f.quota >= 0, Admitted: f.roster.Admitted, Now: f.now, Log: f.log,
+		Self: f.self, Net: f.host, Store: f.store, Stores: f.quota >= 0, Admitted: f.roster.Admitted, Now: f.now, Printed: f.printed, Log: f.log,
 	})
 }
 

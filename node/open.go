@@ -40,7 +40,6 @@ import (
 	"github.com/coveyproject/covey/node/stdin"
 	"github.com/coveyproject/covey/node/story"
 	"github.com/coveyproject/covey/node/sweep"
-	"github.com/coveyproject/covey/node/tasklog"
 	"github.com/coveyproject/covey/node/troubles"
 	"github.com/coveyproject/covey/node/view"
 	"github.com/coveyproject/covey/p2p"
@@ -192,9 +191,11 @@ func (n *Node) begin(run func(what string, f func(context.Context) error)) {
 	run("room", n.room.Run)
 	run("files", n.files.store.Run)
 	run("what is kept", n.files.care.Run)
+	run("copies of output", n.files.printed.Run)
 	run("inputs", n.files.stager.Run)
 	run("secrets", n.secrets.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
+	run("old copies of output", sweep.New(n.copiesSweep()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
 	run("coordinator news", n.followLeads)
@@ -345,7 +346,7 @@ func (n *Node) openWork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.logs = tasklog.NewStore(tasklog.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
+	n.files.openPrinted(n)
 	n.store.Current(n.self, string(n.worker.Incarnation()))
 	return nil
 }

@@ -107,7 +107,7 @@ func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, e
 func (n *Node) newRunner() (Runner, error) {
 	var err error
 	n.guard, err = guard.New(guard.Config{
-		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
+		Self: n.self, Sink: func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)); n.files.printed.Ended(r) },
 		Policy: n.owner.Now, Asks: n.owner.Asks, Roles: n.owner.Roles, Void: n.owner.Void, Applied: n.replica.Applied,
 		Audit: n.audit,
 	}, func(sink func(taskstate.RunReport)) (guard.Runner, error) { return n.unguardedRunner(sink) })

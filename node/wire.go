@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -98,6 +99,7 @@ func (n *Node) seen(v *membership.View) {
 	n.ledger.Reconsider()
 	n.dialects.seen(v)
 	n.files.care.News()
+	n.files.printed.News()
 	if self, ok := v.Get(n.self); ok {
 		if o, changed := n.offer.moved(self.Addrs); changed {
 			n.worker.SetOffer(o)
@@ -250,6 +252,14 @@ func (n *Node) sweepConfig() sweep.Config {
 	}
 }
 
+// copiesSweep removes copies of what tasks printed with their jobs. They stay within their budget by
+// themselves.
+func (n *Node) copiesSweep() sweep.Config {
+	return sweep.Config{
+		Dir: n.files.copies.Dir, Keep: math.MaxInt64, Replica: n.replica, Held: n.held.Has, Forget: func() {}, Clean: n.files.copies.Remove, Current: n.keeper.InSync, Log: n.log,
+	}
+}
+
 func (n *Node) viewConfig() view.Config {
 	return view.Config{
 		Self: n.self, Boot: string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()), Started: n.started, Up: n.up, Now: n.cfg.Now,
@@ -260,7 +270,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Net: n.host, Wrong: n.own.Of(n.differs), Story: n.story,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Copies: func() view.Copies { return n.files.printed }, Net: n.host, Wrong: n.own.Of(n.differs), Story: n.story,
 		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {

@@ -60,7 +60,7 @@ type Job struct {
 
 	Inputs   []Input  `cbor:"31,keyasint,omitempty" json:"inputs,omitempty"`    // what every task finds in its folder
 	Outputs  *Outputs `cbor:"32,keyasint,omitempty" json:"outputs,omitempty"`   // batch: which of its files are kept; nil: none
-	KeepLogs int      `cbor:"33,keyasint,omitempty" json:"keep_logs,omitempty"` // batch without outputs: copies of what tasks print; 0 and 1: the maker's own
+	KeepLogs int      `cbor:"33,keyasint,omitempty" json:"keep_logs,omitempty"` // batch without outputs: copies of what tasks print before they are complete; 1: the maker's own; 0: another one soon after the end
 	Order    *Order   `cbor:"34,keyasint,omitempty" json:"order,omitempty"`     // what was signed of all this, by whom
 	Secrets  *Secrets `cbor:"35,keyasint,omitempty" json:"secrets,omitempty"`   // sealed by the peer that was asked
 	Isolate  string   `cbor:"36,keyasint,omitempty" json:"isolate,omitempty"`   // IsolateFS …: it must not run where less is kept from it; "": whatever its peer says

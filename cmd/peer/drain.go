@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 func drainCommand(c *cli) *cobra.Command {
 	var grace, timeout time.Duration
-	var wait bool
+	var wait, drop bool
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "drain PEER",
@@ -30,8 +31,9 @@ until ` + "`peer activate`" + `, also across restarts; a peer that is away now l
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
 
 --wait returns when nothing is left there: every task given to it has ended, its last status is
-acknowledged, and what tasks left there is kept by another peer, too. Nothing is lost if it is then
-switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain
+acknowledged, and what tasks left and printed there is kept by another peer, too. Nothing is lost
+if it is then switched off. Where no other peer can take what tasks printed, it names their jobs and
+ends with exit code 6; --drop-output goes on without. With --timeout it gives up waiting with exit code 5 and says what is left; the drain
 goes on. So it does after Ctrl-C. For a peer
 that is drained already it only waits, and the grace it was given stays; without --wait, or with
 --grace, what is said now holds.`,
@@ -41,17 +43,20 @@ that is drained already it only waits, and the grace it was given stays; without
 		Args: exactly(1, whichPeer),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch {
+			case drop && !wait:
+				return api.Errorf(api.Usage, "--drop-output goes with --wait")
 			case timeout > 0 && !wait:
 				return api.Errorf(api.Usage, "--timeout needs a duration above 0 and goes with --wait")
 			}
 			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
 			said := cmd.Flags().Changed("grace") || cmd.Flags().Changed("reason")
-			return draining{wait: wait, timeout: timeout, join: wait && !said}.run(cmd.Context(), c, args[0], a)
+			return draining{wait: wait, drop: drop, timeout: timeout, join: wait && !said}.run(cmd.Context(), c, args[0], a)
 		}),
 	}
 	f := cmd.Flags()
 	durationVar(f, &grace, "grace", 0, "let tasks of batch jobs that run go on for `D`, as in 10m")
 	f.BoolVar(&wait, "wait", false, "return when nothing is left there")
+	f.BoolVar(&drop, "drop-output", false, "with --wait: do not wait for what tasks printed to be kept by another peer")
 	durationVar(f, &timeout, "timeout", 0, "with --wait: give up waiting after `D`")
 	f.StringVar(&reason, "reason", "", "`TEXT` for people, shown in `peer peers`")
 	return cmd
@@ -59,6 +64,7 @@ that is drained already it only waits, and the grace it was given stays; without
 
 type draining struct {
 	wait    bool
+	drop    bool // what tasks printed need not be kept elsewhere
 	timeout time.Duration
 	join    bool // one that somebody began: what they said of it stays
 }
@@ -77,7 +83,7 @@ func (d draining) run(ctx context.Context, c *cli, peer string, a api.Availabili
 		return err
 	}
 	if d.wait {
-		if err := awaitEmpty(ctx, cl, c.Err, p.Peer.ID, d.timeout); err != nil {
+		if err := d.awaitEmpty(ctx, cl, c.Err, p.Peer.ID); err != nil {
 			return err
 		}
 		if p, err = cl.Peer(ctx, p.Peer.ID); err != nil {
@@ -93,8 +99,12 @@ func (d draining) run(ctx context.Context, c *cli, peer string, a api.Availabili
 	})
 }
 
+// errDropped ends waiting where only what tasks printed is left.
+var errDropped = errors.New("only output is left")
+
 // awaitEmpty returns when nothing is left on a drained peer.
-func awaitEmpty(ctx context.Context, cl *client.Client, w io.Writer, peer string, timeout time.Duration) error {
+func (d draining) awaitEmpty(ctx context.Context, cl *client.Client, w io.Writer, peer string) error {
+	timeout := d.timeout
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
@@ -102,15 +112,22 @@ func awaitEmpty(ctx context.Context, cl *client.Client, w io.Writer, peer string
 	defer cancel()
 	line := newProgress(w)
 	var last api.Draining
-	err := cl.Draining(limited, peer, func(d api.Draining) error {
-		last = d
-		line.text(leftText(d, 1))
+	err := cl.Draining(limited, peer, func(now api.Draining) error {
+		last = now
+		if d.drop && now.Left == 0 && now.Only == 0 && now.Note != "" { // it cannot be asked
+			return errDropped
+		}
+		line.text(leftText(now, 1))
 		return nil
 	})
 	line.done()
+	refused, ok := errors.AsType[*api.Error](err)
+	if d.drop && (errors.Is(err, errDropped) || ok && refused.Code == api.Conflict && last.Sole > 0) {
+		return nil
+	}
 	if late := errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil; late && last.Name == "" {
 		return api.Errorf(api.TimedOut, "nothing was heard of what is left on %s within %s. The drain goes on; see `peer peers`", printable(peer), timeout)
-	} else if late && (err != nil || last.Left > 0 || last.Only > 0) {
+	} else if late && (err != nil || last.Left > 0 || last.Only > 0 || last.Sole > 0) {
 		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
 	}
 	return err
@@ -129,8 +146,12 @@ func leftText(d api.Draining, shown int) string {
 	if d.Only > 0 {
 		only = "the only copy of what " + tasksText(d.Only) + " left: another peer is to keep it (`peer explain` says why none does, `peer get JOB` brings it to you)"
 	}
-	if d.Left == 0 && d.Only > 0 {
-		return only
+	sole := ""
+	if d.Sole > 0 {
+		sole = "what " + tasksText(d.Sole) + " printed: another peer is to keep it, too"
+	}
+	if d.Left == 0 && (d.Only > 0 || d.Sole > 0) {
+		return strings.Join(slices.DeleteFunc([]string{only, sole, d.Note}, func(s string) bool { return s == "" }), "; ")
 	}
 	text := tasksText(d.Left) + " left"
 	if len(names) > 0 {
@@ -142,7 +163,7 @@ func leftText(d api.Draining, shown int) string {
 	if d.Until != nil {
 		text += fmt.Sprintf(" (batch tasks may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
 	}
-	for _, more := range []string{d.Note, only} {
+	for _, more := range []string{d.Note, only, sole} {
 		if more != "" {
 			text += "; " + more
 		}

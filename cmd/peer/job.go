@@ -97,6 +97,9 @@ func jobText(w io.Writer, j api.Job) {
 	for _, a := range j.Unreachable {
 		line("away", awayText(a))
 	}
+	for _, s := range j.Sole {
+		line("output", fmt.Sprintf("kept once only: what %s printed is on %s (%s)", tasksText(s.Tasks), cmp.Or(s.PeerName, shortID(s.Peer)), s.Why))
+	}
 }
 
 // failures asks how tasks of a job failed; nothing if that cannot be told, as one may not read it.

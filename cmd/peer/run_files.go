@@ -13,12 +13,14 @@ import (
 type filesFlags struct {
 	out  []string
 	keep int
+	logs int // copies of what tasks print
 	to   string
 }
 
 func (f *filesFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.out, "out", nil, "keep the files that match `GLOB` below a task's folder, as in 'out/**' (repeatable)")
 	fl.IntVar(&f.keep, "keep", 0, "keep `N` copies of the files that --out names: on the peer it ran on and on others (default 2)")
+	fl.IntVar(&f.logs, "keep-logs", 0, "keep `N` copies of what tasks print before they are complete; 1: on the peer they ran on only\n(default 2, the second soon after the end)")
 	fl.StringVar(&f.to, "to", "", "bring the files that --out names into `DIR` as tasks end; of many tasks into DIR/SLOT")
 }
 
@@ -31,7 +33,12 @@ func (f *filesFlags) into(j *taskstate.Job) error {
 		}
 		j.Outputs, j.KeepLogs = &o, 0 // which are kept with outputs
 	}
+	if f.logs != 0 {
+		j.KeepLogs = f.logs
+	}
 	switch {
+	case f.logs != 0 && j.Outputs != nil:
+		return api.Errorf(api.Usage, "--keep-logs goes without --out: what tasks print is kept with their files, as often as them (--keep)")
 	case j.Outputs == nil && f.keep != 0:
 		return api.Errorf(api.Usage, "--keep says how many copies there are of files; say of which with --out GLOB")
 	case j.Outputs == nil && f.to != "":

@@ -42,7 +42,7 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 	"outputs.globs":             {"out", ""},
 	"outputs.missing":           {"", "who expects that there is nothing writes a file"},
 	"keep":                      {"keep", ""},
-	"keep_logs":                 {"", "what tasks print is kept with their files; who wants it without them writes a file"},
+	"keep_logs":                 {"keep-logs", ""},
 	"timeout":                   {"timeout", ""},
 	"parallel":                  {"parallel", ""},
 	"delay":                     {"delay", ""},

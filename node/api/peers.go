@@ -22,6 +22,7 @@ type PeerKeeper interface {
 	SetRoles(ctx context.Context, peer string, r Roles) (PeerAnswer, error)
 	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing
 	// is. It fails with Conflict when the peer is not drained, or not any more.
+	// Output that no other peer can take ends it with an error, after a line that has Sole.
 	Draining(ctx context.Context, peer string, send func(Draining) error) error
 }
 
@@ -84,6 +85,8 @@ type Draining struct {
 	Left  int        `json:"left"`
 	Tasks []Task     `json:"tasks,omitempty"` // the first of them
 	Only  int        `json:"only,omitempty"`  // tasks that left files of which no other peer that is here and stays has a copy
+	Sole  int        `json:"sole,omitempty"`  // tasks whose output (what they printed) no other peer that is here and stays has
+	Jobs  []string   `json:"jobs,omitempty"`  // theirs, or some of them
 	Note  string     `json:"note,omitempty"`  // what keeps them, where it is not they themselves
 	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
 }

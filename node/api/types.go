@@ -133,6 +133,9 @@ type Job struct {
 	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are
 	// counted as what they were when last heard of.
 	Unreachable []Away `json:"unreachable,omitempty"`
+	// Sole lists the peers that have the only copy of what some of its tasks printed; only where one
+	// job is asked for.
+	Sole []SoleOutput `json:"sole,omitempty"`
 	Pace        *Pace  `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
 }
 
@@ -150,6 +153,15 @@ type Away struct {
 	Tasks    int    `json:"tasks"`   // that have not ended
 	Running  int    `json:"running"` // of these, those that ran when last heard of
 	Unreachable
+}
+
+// SoleOutput says that output of tasks – what they printed – is kept once only.
+type SoleOutput struct {
+	Peer     string `json:"peer"`
+	PeerName string `json:"peer_name"`
+	Tasks    int    `json:"tasks"`
+	Bytes    int64  `json:"bytes"`
+	Why      string `json:"why,omitempty"`
 }
 
 // Unreachable says of a task that its peer cannot be reached.

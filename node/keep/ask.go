@@ -22,44 +22,52 @@ type Dialer interface {
 // Ask has a peer keep something, and returns when it does. moved hears how many bytes came to it;
 // it may be nil. The error is a *Refused if the peer said why it does not.
 func Ask(ctx context.Context, d Dialer, peer string, r Request, moved func(bytes int64)) error {
+	_, err := exchange(ctx, d, peer, r.frame(), moved)
+	return err
+}
+
+// ErrHungUp means that a peer closed the stream without an answer.
+var ErrHungUp = errors.New("it hung up: it may be of a version that does not do this, or not know this peer")
+
+// exchange sends a peer one request and returns its last answer.
+func exchange(ctx context.Context, d Dialer, peer string, r request, moved func(bytes int64)) (a answer, err error) {
 	c, err := d.Dial(ctx, peer, Protocol)
 	if err != nil {
-		return fmt.Errorf("ask it to keep files: %w", err)
+		return a, fmt.Errorf("ask it to keep files: %w", err)
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	err = ask(c, r, moved)
+	a, err = ask(c, r, moved)
 	var no *Refused
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return a, ctx.Err()
 	case err == nil, errors.As(err, &no):
-		return err
+		return a, err
 	case errors.Is(err, io.EOF):
-		return errors.New("it hung up: it may be of a version that keeps no files, or not know this peer")
+		return a, ErrHungUp
 	}
-	return fmt.Errorf("ask it to keep files: %w", err)
+	return a, fmt.Errorf("ask it to keep files: %w", err)
 }
 
-func ask(c net.Conn, r Request, moved func(bytes int64)) error {
+func ask(c net.Conn, r request, moved func(bytes int64)) (answer, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
-	w := wire.NewWriter(c, maxFrame)
-	if err := w.Send(r.frame()); err != nil {
-		return err
+	if err := wire.NewWriter(c, maxRequest).Send(r); err != nil {
+		return answer{}, err
 	}
 	in := wire.NewReader(bufio.NewReaderSize(c, maxFrame), maxFrame)
 	for {
 		var a answer
 		if err := in.Read(&a); err != nil {
-			return err
+			return a, err
 		}
 		switch {
-		case a.Kept:
-			return nil
+		case a.Kept, a.Sole != nil:
+			return a, nil
 		case a.Refused != nil:
-			return a.Refused
+			return a, a.Refused
 		case a.Going == nil:
-			return errors.New("its answer says nothing")
+			return a, errors.New("its answer says nothing")
 		case moved != nil:
 			moved(a.Going.Bytes)
 		}

@@ -14,7 +14,8 @@ const Protocol = "/covey/keep/1"
 
 // Limits of the protocol.
 const (
-	maxFrame   = 8 << 10 // bytes
+	maxFrame   = 8 << 10   // bytes of an answer
+	maxRequest = 128 << 10 // and of a request, which may bring what tasks printed
 	maxHolders = 32
 	maxWord    = 128 // bytes of a peer's id
 )
@@ -30,6 +31,11 @@ type request struct {
 	Files   int      `cbor:"7,keyasint,omitempty"`
 	Holders []string `cbor:"8,keyasint"`           // who has it; at least one
 	Read    bool     `cbor:"9,keyasint,omitempty"` // before it is said to be kept
+
+	// Instead of all that but Job and Read: what tasks printed (see printed.go).
+	Printed []Printed `cbor:"10,keyasint,omitempty" dialect:"2"`
+	Offer   bool      `cbor:"11,keyasint,omitempty" dialect:"2"` // which of it does the keeper lack? Nothing is sent yet
+	Sole    bool      `cbor:"12,keyasint,omitempty" dialect:"2"` // what does the peer that is asked alone have, of Job or of all jobs?
 }
 
 // answer is a frame of the keeper. Exactly one field is set; all but Going are the last.
@@ -37,6 +43,9 @@ type answer struct {
 	Going   *going   `cbor:"1,keyasint,omitempty"`
 	Kept    bool     `cbor:"2,keyasint,omitempty"`
 	Refused *Refused `cbor:"3,keyasint,omitempty"`
+
+	Lacks []int `cbor:"4,keyasint,omitempty" dialect:"2"` // with Kept: places in Printed of what is not kept
+	Sole  *Sole `cbor:"5,keyasint,omitempty" dialect:"2"`
 }
 
 // going says that it goes on.

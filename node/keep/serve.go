@@ -40,6 +40,7 @@ type ServerConfig struct {
 	Stores   bool                   // its owner gives room to others
 	Admitted func(peer string) bool // tells whether a peer is a member; nil: everybody is
 	Now      func() time.Time       // nil: time.Now
+	Printed  PrintedKeeper          // keeps what tasks of others printed; nil: that is refused
 	Log      *slog.Logger           // optional
 }
 
@@ -106,7 +107,7 @@ func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(limit.RequestTimeout))
 	var f request
-	if err := wire.NewReader(c, maxFrame).Read(&f); err != nil {
+	if err := wire.NewReader(c, maxRequest).Read(&f); err != nil {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
@@ -114,6 +115,10 @@ func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool)
 	say := func(a answer) error {
 		_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 		return out.Send(a)
+	}
+	if f.Sole || len(f.Printed) > 0 {
+		s.printed(ctx, peer, c, &f, busy, say)
+		return
 	}
 	r, err := f.parse()
 	if err == nil {
@@ -159,12 +164,8 @@ func (s *Server) answer(ctx context.Context, peer string, c net.Conn, r Request,
 	case busy:
 		return &Refused{Code: CodeBusy}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := s.while(ctx, c)
 	defer cancel()
-	s.all.Go(func() { // ends with the stream: nothing more comes on it
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1))
-		cancel()
-	})
 	w := &wanted{Request: r, ctx: ctx, answer: make(chan error, 1)}
 	l := s.enter(peer, w)
 	t := time.NewTicker(goingEvery)
@@ -187,6 +188,16 @@ func (s *Server) answer(ctx context.Context, peer string, c net.Conn, r Request,
 			}
 		}
 	}
+}
+
+// while is a context that ends with the stream, on which nothing more comes.
+func (s *Server) while(ctx context.Context, c net.Conn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	s.all.Go(func() {
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1))
+		cancel()
+	})
+	return ctx, cancel
 }
 
 // has tells whether all of it is here and pinned.

@@ -20,7 +20,7 @@ import (
 const (
 	every       = time.Minute
 	Patience    = 10 * time.Minute // how long a job has to be unknown here before its files go
-	outputBytes = 16 << 30         // what the files of finished jobs may take together; those that ended first go first
+	OutputBytes = 16 << 30         // what the files of finished jobs may take together; those that ended first go first
 )
 
 // leftover is what is on this disk of one job.
@@ -159,7 +159,7 @@ func (cfg *Config) shed(job taskstate.JobID, enough int64, done func(taskstate.T
 
 // Config is what sweeping rests on.
 type Config struct {
-	Dir     string // the tasks folder
+	Dir     string // the tasks folder, or one like it
 	Keep    int64  // bytes that the files of finished jobs may take together; default 16 GiB
 	Replica *ledger.Replica
 	Current func() bool                // this peer's copy of the ledger can be believed when it does not know a job
@@ -195,7 +195,7 @@ func Over(replica *ledger.Replica, live func(taskstate.TaskID) (<-chan struct{},
 }
 
 // New makes a Sweeper.
-func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, limit: cmp.Or(cfg.Keep, outputBytes)} }
+func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, limit: cmp.Or(cfg.Keep, OutputBytes)} }
 
 // Run removes the files of jobs that the ledger has forgotten, and of finished ones when they take
 // too much room, until ctx ends.

@@ -22,13 +22,15 @@ const (
 // may be used by many at once.
 type Store struct {
 	dir     string
+	copies  string
 	live    func(taskstate.TaskID) (<-chan struct{}, int64, bool)
 	started <-chan struct{}
 }
 
 // Config is what a Store needs.
 type Config struct {
-	Dir string // the tasks folder, as of the runner
+	Dir    string // the tasks folder, as of the runner
+	Copies string // the same of output of tasks that ran elsewhere (package logreplica); optional
 	// Live is Runner.Live: what is beyond limit is not shown while a task runs, because it may be
 	// cut away; 0: nothing will be.
 	Live func(taskstate.TaskID) (over <-chan struct{}, limit int64, running bool)
@@ -44,7 +46,7 @@ func NewStore(cfg Config) *Store {
 		close(now)
 		cfg.Started = now
 	}
-	return &Store{dir: cfg.Dir, live: cfg.Live, started: cfg.Started}
+	return &Store{dir: cfg.Dir, copies: cfg.Copies, live: cfg.Live, started: cfg.Started}
 }
 
 // Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task.
@@ -83,6 +85,8 @@ func (s *Store) begin(req Request) (*cursor, error) {
 	case c.live:
 	case err == nil:
 		c.over, c.limit, c.live = s.live(req.Task)
+	case errors.Is(err, fs.ErrNotExist) && s.copied(rel):
+		c.dir = s.copies
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}
 	default:
@@ -92,4 +96,13 @@ func (s *Store) begin(req Request) (*cursor, error) {
 		c.parts = append(c.parts, &part{stream: p.Stream, at: p.Offset})
 	}
 	return c, nil
+}
+
+// copied reports whether there is a copy of what a task printed elsewhere.
+func (s *Store) copied(rel string) bool {
+	if s.copies == "" {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(s.copies, rel))
+	return err == nil
 }

@@ -113,8 +113,9 @@ type logReader struct {
 	attempt int // 0: the newest, and those that follow it
 	meetBy  time.Time
 
-	mu   sync.Mutex // guards send: many slots, one client
-	send func(api.LogChunk) error
+	mu     sync.Mutex // guards what follows: many slots, one client
+	send   func(api.LogChunk) error
+	copied taskstate.PeerID // had a copy of what another task printed
 }
 
 func (l *logReader) emit(c api.LogChunk) error {
@@ -236,10 +237,14 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 		_, over, _ := l.attemptOf(r.Slot)
 		err := l.fetch(ctx, r.Peer, req, read)
 		if err != nil && ctx.Err() == nil && !tasklog.Refused(err) {
-			if end := l.endOf(r); end != nil && keepsLogs(end) { // no need to wait for its peer
+			end := l.endOf(r)
+			switch {
+			case end != nil && keepsLogs(end): // no need to wait for its peer
 				if l.view.cfg.Kept().Logs(ctx, end.Saved, end.At, req, read) == nil {
 					err = nil
 				}
+			case (end != nil || r.Final != nil) && l.fromCopy(ctx, r.Peer, &req, read):
+				err = nil
 			}
 		}
 		switch {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
@@ -48,6 +49,39 @@ func keepsLogs(end *taskstate.Status) bool {
 	return end.Saved != nil && end.Saved.Logs != (taskstate.Saved{}).Logs
 }
 
+// fromCopy reads the output of a task that has ended at the peers that may have a copy of it, and
+// reports whether one had. The copies of a job are together: the peer that had one is asked first
+// for the next.
+func (l *logReader) fromCopy(ctx context.Context, ran taskstate.PeerID, req *tasklog.Request, read func(tasklog.Chunk) error) bool {
+	var job *taskstate.Job
+	l.view.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(l.job); ok {
+			job = j.Job()
+		}
+	})
+	if job == nil || !job.PrintsTwice() {
+		return false
+	}
+	l.mu.Lock()
+	holders := append([]taskstate.PeerID{l.copied}, l.view.cfg.Copies().Holders(l.job, job.Submitter)...)
+	l.mu.Unlock()
+	for i, peer := range holders {
+		if peer == "" || peer == ran || i > 0 && peer == holders[0] {
+			continue
+		}
+		if l.fetch(ctx, peer, *req, read) == nil {
+			l.mu.Lock()
+			l.copied = peer
+			l.mu.Unlock()
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return false
+}
+
 // wordLogError says why a task's output cannot be read, and what that means for the task.
 func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	who := l.view.Who.Called(r.Peer)
@@ -60,7 +94,7 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	case tasklog.NotFound(err):
 		code, text = api.NotFound, who+" has no output of this task (it did not begin, or its files were removed)"
 	case !l.view.admitted(r.Peer):
-		code, text = api.NotFound, fmt.Sprintf("the output of this task was on %s only, which is no member any more: it is lost", who)
+		code, text = api.NotFound, fmt.Sprintf("the output of this task was on %s, which is no member any more, and no peer that is here has a copy: it is lost", who)
 	}
 	end := l.endOf(r)
 	if end == nil {

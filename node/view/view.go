@@ -11,6 +11,7 @@ import (
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/node/keep"
 	"github.com/coveyproject/covey/node/story"
 	"github.com/coveyproject/covey/node/tasklog"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -36,6 +37,7 @@ type Config struct {
 	Output  func() Output                                               // output of the tasks that ran here
 	Net     Net                                                         // connections, and output from elsewhere
 	Kept    func() Kept                                                 // output that is kept elsewhere than where the task ran
+	Copies  func() Copies                                               // of what tasks printed, on second peers
 	Wrong   func(string) []api.Trouble                                  // what this peer knows to be wrong with a peer
 	Story   Story                                                       // what is remembered of what happened; nil: nothing
 	Ask     func(context.Context, calls.ClusterCall) *calls.ClusterView // how the coordinator sees everybody; nil: it does not say
@@ -70,6 +72,12 @@ type Output interface {
 // Kept is output that is kept when its task has ended.
 type Kept interface {
 	Logs(ctx context.Context, s *taskstate.Saved, at int64, req tasklog.Request, f func(tasklog.Chunk) error) error
+}
+
+// Copies are second copies of what tasks printed.
+type Copies interface {
+	Holders(job taskstate.JobID, submitter taskstate.PeerID) []taskstate.PeerID // those that may have some
+	SoleAt(ctx context.Context, peer taskstate.PeerID, job taskstate.JobID, leaving bool) (keep.Sole, error)
 }
 
 // Ledger tells who decides, and who is missing where nobody does.
