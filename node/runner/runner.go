@@ -67,8 +67,12 @@ func New(sink func(taskstate.RunReport), cfg Config) (*Runner, error) {
 	if hides, why := p.Hides(); !hides {
 		r.exposed = why
 	}
+	r.lacks = map[string]string{}
 	if strong, why := p.Strong(); !strong {
-		r.lacks = map[string]string{taskstate.IsolateStrong: why}
+		r.lacks[taskstate.IsolateStrong] = why
+	}
+	if closes, why := p.Closes(); !closes {
+		r.lacks[taskstate.IsolateFS] = why
 	}
 	r.executors = map[string]Executor{"process": p, "noop": noop.New(r.reports.add, r.lasting)}
 	return r, nil

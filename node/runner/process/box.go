@@ -32,8 +32,11 @@ type confiner struct {
 	dir   string                   // the tasks folder
 	real  func(path string) string // a path of the tasks folder without links
 	holds sandbox.Holds
-	rules bool   // where folders cannot be hidden by mounts, rules hide them and nothing else
-	users *users // nil: all tasks run as this peer's user
+	rules bool // where folders cannot be hidden by mounts, rules hide them and nothing else
+	// others are folders where other users' sockets may be. Rules on files have no say in who connects
+	// to a socket, so isolated tasks find them empty.
+	others []string
+	users  *users // nil: all tasks run as this peer's user
 }
 
 // tried is what a trial showed: it takes a process, and shows the same to all that are in one.
@@ -60,6 +63,11 @@ func newConfiner(cfg Config) (*confiner, error) {
 	if !b.holds.Mounts && b.holds.Files {
 		if hide := byRules(b.cfg.Hide, sandbox.Sealed); hide != nil {
 			b.rules, b.cfg.Hide = true, hide
+		}
+	}
+	for _, dir := range []string{"/run", "/tmp", "/home", "/root", "/var", "/srv", "/mnt", "/media", "/dev/shm"} {
+		if dir = realPath(dir); isFolder(dir) {
+			b.others = append(b.others, dir)
 		}
 	}
 	dir := realPath(cfg.Dir)
@@ -101,6 +109,11 @@ func realPath(path string) string {
 	return path
 }
 
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
 // Holds says what can be kept from tasks here, in words of taskstate.Confinement.
 func (r *Executor) Holds() (words []string) {
 	b := r.boxes
@@ -117,7 +130,10 @@ func (r *Executor) Holds() (words []string) {
 		words = append(words, taskstate.RequireUser)
 	}
 	if b.holds.Files {
-		words = append(words, taskstate.RequireLandlock, taskstate.IsolateFS)
+		words = append(words, taskstate.RequireLandlock)
+	}
+	if closes, _ := r.Closes(); closes {
+		words = append(words, taskstate.IsolateFS)
 	}
 	if b.holds.Limits {
 		words = append(words, taskstate.HoldsLimits)
@@ -145,6 +161,19 @@ func (r *Executor) Strong() (ok bool, why string) {
 		return false, "the kernel has no landlock"
 	case !b.holds.Net:
 		return false, "no network can be made that is a task's own"
+	}
+	return true, ""
+}
+
+// Closes reports whether tasks can be kept from files and sockets of others, and if not why.
+func (r *Executor) Closes() (ok bool, why string) {
+	switch b := r.boxes; {
+	case b == nil:
+		return false, "nothing is kept from tasks here"
+	case !b.holds.Files:
+		return false, "the kernel has no landlock"
+	case !b.holds.Mounts:
+		return false, cmp.Or(b.holds.Why, "folders cannot be hidden here") + "; sockets of others would be in reach"
 	}
 	return true, ""
 }
@@ -224,15 +253,20 @@ func (b *confiner) of(l taskstate.Launch, home string, user *sandbox.User) *sand
 			s.Write, s.Read = []string{b.real(home)}, c.Read
 		}
 	}
-	if !hide {
-		return s
-	}
-	s.Rules = !b.holds.Mounts
-	for _, h := range b.cfg.Hide {
-		if user != nil {
-			h = closed(h)
+	if s.Rules = !b.holds.Mounts; hide {
+		for _, h := range b.cfg.Hide {
+			if user != nil {
+				h = closed(h)
+			}
+			s.Hide = append(s.Hide, h)
 		}
-		s.Hide = append(s.Hide, h)
+	}
+	if s.Closed && b.holds.Mounts {
+		s.Hide = append(s.Hide, hideOthers(b.others, s.Read)...)
+	}
+	if len(s.Hide) == 0 {
+		s.Rules = false
+		return s
 	}
 	own := b.real(home)
 	// Folders of users of their own keep all others out. What people run on their own machines as
@@ -240,8 +274,30 @@ func (b *confiner) of(l taskstate.Launch, home string, user *sandbox.User) *sand
 	if s.Alike = !s.Apart && (user != nil || l.Confinement != nil && l.Confinement.Ours); s.Alike {
 		own = b.real(b.dir)
 	}
-	s.Show = slices.DeleteFunc(append([]string{own}, b.cfg.Show...), func(p string) bool { return !s.Hidden(p) })
+	s.Show = append([]string{own}, b.cfg.Show...)
+	if s.Closed {
+		s.Show = append(s.Show, "/run/current-system")
+		if !s.NoNet { // /etc/resolv.conf leads there; and without a network its socket would be a way out
+			s.Show = append(s.Show, "/run/systemd/resolve")
+		}
+		for _, p := range s.Read {
+			s.Show = append(s.Show, p, realPath(p))
+		}
+	}
+	s.Show = slices.DeleteFunc(s.Show, func(p string) bool { return !s.Hidden(p) || slices.Contains(s.Hide, p) })
+	slices.Sort(s.Show)
+	s.Show = slices.Compact(s.Show)
 	return s
+}
+
+// hideOthers are folders of others without those that are to be read as a whole.
+func hideOthers(others, read []string) (hide []string) {
+	for _, dir := range others {
+		if !slices.ContainsFunc(read, func(p string) bool { p = realPath(p); return p == dir || strings.HasPrefix(dir, p+"/") }) {
+			hide = append(hide, dir)
+		}
+	}
+	return hide
 }
 
 // lacks says what a task is to be kept from and cannot be here; nil if there is nothing. The peer's

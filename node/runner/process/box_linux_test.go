@@ -376,6 +376,85 @@ func withoutFiles(t *testing.T) {
 	h.end(other.Task)
 }
 
+// Rules on files have no say in who connects to a socket: it must not be there.
+func TestAnIsolatedTaskFindsNoSocketsOfOthers(t *testing.T) {
+	noSockets(t)
+}
+
+func TestAnIsolatedTaskOfAnotherUsersPeerFindsNoSocketsOfOthers(t *testing.T) {
+	if asSomebody(t) {
+		noSockets(t)
+	}
+}
+
+func noSockets(t *testing.T) {
+	h, data := boxed(t)
+	if closes, why := h.Closes(); !closes {
+		t.Skip(why)
+	}
+	named, linked := taskFolder(t), taskFolder(t)
+	if err := os.Symlink(named, linked+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("covey-test-%d.sock", os.Getpid())
+	listening := func(dir string) string {
+		path := filepath.Join(dir, name)
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			return "" // of a folder that is not there, or another user's
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	sees := func(c taskstate.Confinement, n int, path string) bool {
+		t.Helper()
+		task, end := h.under(c, n, "test -S %s && echo seen; true", path)
+		if end.State != taskstate.Complete {
+			t.Fatalf("%+v: %s %s", c, end.Message, h.said(task, "stderr"))
+		}
+		return h.said(task, "stdout") == "seen\n"
+	}
+	isolated := []taskstate.Confinement{
+		{As: as(), Isolate: taskstate.IsolateFS}, {As: as(), Isolate: taskstate.IsolateFS, Ours: true}, {As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
+		{As: taskstate.AsSelf, Isolate: taskstate.IsolateFS, Without: []string{taskstate.WithoutHide}},
+	}
+	if strong, _ := h.Strong(); strong {
+		isolated = append(isolated, taskstate.Confinement{As: as(), Isolate: taskstate.IsolateStrong})
+	}
+	n := 0
+	for _, dir := range []string{"/tmp", "/var/tmp", "/run", "/home", "/srv", "/dev/shm", named} {
+		path := listening(dir)
+		if path == "" {
+			continue
+		}
+		if n++; !sees(taskstate.Confinement{As: as()}, 100*n, path) {
+			t.Errorf("%s: a task that is not isolated does not see it", path)
+		}
+		for i, c := range isolated {
+			if sees(c, 100*n+2*i+1, path) {
+				t.Errorf("%+v sees %s", c, path)
+			}
+			c.Read = []string{named}
+			if sees(c, 100*n+2*i+2, path) != (dir == named) {
+				t.Errorf("%+v does not see what was named, or more: %s", c, path)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("only %d sockets were tried", n)
+	}
+	c := taskstate.Confinement{As: as(), Isolate: taskstate.IsolateFS, Read: []string{linked + "/link", filepath.Dir(data)}}
+	if !sees(c, 1, filepath.Join(linked, "link", name)) {
+		t.Error("by a link that was named it sees nothing")
+	}
+	if _, end := h.under(c, 2, "cat %s/identity.key", data); end.State != taskstate.Failed {
+		t.Error("the folder around its peer's was named, and it read the key")
+	}
+}
+
 // taskFolder is a folder that tasks reach: they are other users' where root runs the tests.
 func taskFolder(t *testing.T) string {
 	t.Helper()

@@ -142,8 +142,9 @@ func (r *ruleset) restrict() error {
 }
 
 // system is what programs need of a machine, to be read and executed, and devices is what they use.
+// Nothing else of /dev is allowed: disks are there, and in /dev/shm what others keep in memory.
 var (
-	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap", "/run/current-system", "/run/systemd/resolve", "/proc", "/sys", "/dev"}
+	system  = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap", "/run/current-system", "/run/systemd/resolve", "/proc", "/sys"}
 	devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/dri", "/dev/kfd"}
 )
 

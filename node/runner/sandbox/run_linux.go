@@ -195,6 +195,7 @@ type shown struct {
 	path string
 	fd   int
 	dir  bool
+	link string // where a symbolic link leads
 }
 
 // mounts hides what is to be hidden, in a mount namespace that from here on is this thread's.
@@ -207,7 +208,7 @@ func (s *Spec) mounts() (err error) {
 			return err
 		}
 	}
-	var all []shown
+	all := map[string]shown{}
 	defer func() {
 		for _, o := range all {
 			_ = syscall.Close(o.fd)
@@ -215,25 +216,33 @@ func (s *Spec) mounts() (err error) {
 	}()
 	for _, p := range s.Show { // before they are hidden, and in this namespace
 		o, err := look(p)
-		if errors.Is(err, syscall.ENOENT) {
+		if errors.Is(err, syscall.ENOENT) || all[p].path != "" {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		all = append(all, o)
+		all[p] = o
 	}
-	for _, h := range s.Hide {
-		if err := mount("covey", h, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=0711,size=64k"); err != nil {
+	hidden := map[string]bool{}
+	for _, p := range slices.Sorted(slices.Values(slices.Concat(s.Hide, s.Show))) { // a folder comes before what is in it
+		if o, shows := all[p]; shows {
+			err = o.show()
+		} else if slices.Contains(s.Hide, p) && !hidden[p] {
+			err = mount("covey", p, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=0711,size=64k")
+			hidden[p] = err == nil
+			if errors.Is(err, syscall.ENOENT) && s.Hidden(p) { // what it is in is hidden
+				err = nil
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	for _, o := range all {
-		if err := o.show(); err != nil {
-			return err
+	for h, is := range hidden {
+		if !is {
+			continue
 		}
-	}
-	for _, h := range s.Hide {
 		if err := mount("", h, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, ""); err != nil {
 			return err
 		}
@@ -252,7 +261,10 @@ func look(path string) (o shown, err error) {
 		return o, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	o.dir = st.Mode&syscall.S_IFMT == syscall.S_IFDIR
-	return o, nil
+	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+		o.link, err = os.Readlink(path)
+	}
+	return o, err
 }
 
 // show puts something back at its place.
@@ -260,6 +272,12 @@ func (o shown) show() error {
 	if !o.dir {
 		if err := os.MkdirAll(filepath.Dir(o.path), 0o711); err != nil {
 			return err
+		}
+		if o.link != "" {
+			if err := os.Symlink(o.link, o.path); !errors.Is(err, os.ErrExist) {
+				return err
+			}
+			return nil
 		}
 		f, err := os.OpenFile(o.path, os.O_CREATE|os.O_RDONLY, 0o400)
 		if err != nil {
@@ -269,7 +287,7 @@ func (o shown) show() error {
 	} else if err := os.MkdirAll(o.path, 0o711); err != nil {
 		return err
 	}
-	return mount("/proc/self/fd/"+strconv.Itoa(o.fd), o.path, "", syscall.MS_BIND, "")
+	return mount("/proc/self/fd/"+strconv.Itoa(o.fd), o.path, "", syscall.MS_BIND|syscall.MS_REC, "")
 }
 
 func mount(source, target, kind string, flags uintptr, data string) error {
