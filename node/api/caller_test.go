@@ -83,7 +83,7 @@ func backend() *open {
 	}}
 }
 
-// TestWhatAPeerSignsIsForACallerThatShowsTheToken is about processes that no task is an ancestor of:
+// TestWhatAPeerSignsIsForACallerThatShowsTheToken is about processes that no task is above:
 // a shell of the machine, or what left its task.
 func TestWhatAPeerSignsIsForACallerThatShowsTheToken(t *testing.T) {
 	reads := func(peer string) bool { return peer == "self" }

@@ -418,7 +418,9 @@ func noSockets(t *testing.T) {
 		return h.said(task, "stdout") == "seen\n"
 	}
 	isolated := []taskstate.Confinement{
-		{As: as(), Isolate: taskstate.IsolateFS}, {As: as(), Isolate: taskstate.IsolateFS, Ours: true}, {As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
+		{As: as(), Isolate: taskstate.IsolateFS},
+		{As: as(), Isolate: taskstate.IsolateFS, Ours: true},
+		{As: as(), Isolate: taskstate.IsolateFS, Net: taskstate.NetNone},
 		{As: taskstate.AsSelf, Isolate: taskstate.IsolateFS, Without: []string{taskstate.WithoutHide}},
 	}
 	if strong, _ := h.Strong(); strong {
@@ -453,6 +455,43 @@ func noSockets(t *testing.T) {
 	if _, end := h.under(c, 2, "cat %s/identity.key", data); end.State != taskstate.Failed {
 		t.Error("the folder around its peer's was named, and it read the key")
 	}
+}
+
+func TestWhatGaveUpItsMarkEndsWithItsTaskAndADaemonOfOneThatRunsDoesNot(t *testing.T) {
+	for _, program := range []string{"setsid", "prlimit"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(err)
+		}
+	}
+	h := start(t, func(*Config) {})
+	dir := taskFolder(t)
+	daemon := func(name, as string) string { // begins one that no process of its task is above
+		return fmt.Sprintf("(setsid env -i PATH=\"$PATH\" %s sh -c 'echo $$ >%s/%s.new; mv %s/%[3]s.new %[2]s/%[3]s; exec sleep 1000' >/dev/null 2>&1 &); until [ -s %[2]s/%[3]s ]; do sleep 0.01; done; ", as, dir, name, dir)
+	}
+	pidOf := func(name string) (pid int) {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Sscan(string(b), &pid)
+		return pid
+	}
+	other := launch(shell("%s exec sleep 1000", daemon("kept", "")), 2)
+	h.Start(other)
+	h.running(other.Task)
+	_, end := h.under(taskstate.Confinement{As: taskstate.AsSelf, Ours: true}, 1, "%s", daemon("fled", "prlimit --rttime=unlimited:unlimited")+"exit 3")
+	if end.State != taskstate.Failed {
+		t.Fatalf("%+v", end)
+	}
+	if err := exec.Command("sh", "-c", "while kill -0 $1; do sleep 0.05; done", "sh", fmt.Sprint(pidOf("fled"))).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if syscall.Kill(pidOf("kept"), 0) != nil {
+		t.Fatal("the daemon of a task that runs was ended")
+	}
+	h.Stop(other.Task, taskstate.ReasonCancelled)
+	h.end(other.Task)
 }
 
 // taskFolder is a folder that tasks reach: they are other users' where root runs the tests.

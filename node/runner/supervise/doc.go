@@ -27,7 +27,8 @@
 // group, by a limit it inherits (tag_linux.go). A stop reaches it, and within a second of the
 // task's end it is killed. One in a control group of its own (sandbox.Groups) ends with that,
 // whatever it gave up. What loses its parent becomes the supervisor's child (reaper_linux.go),
-// so that Whose can tell of any process whether it is a task's. A task has the descriptors 0, 1 and
+// so that Whose can tell of any process whether it is a task's; one that gave up the limit then, and
+// whose environment names no task that runs, is killed within a second. A task has the descriptors 0, 1 and
 // 2 and no others.
 //
 // The package uses the standard library only, and its supervisor begins before most packages of the

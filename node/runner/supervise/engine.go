@@ -179,6 +179,17 @@ func (e *Engine) limits() (logCap int64, grace time.Duration) {
 	return e.cfg.LogCap, e.cfg.Grace
 }
 
+// running are the tasks that are not over.
+func (e *Engine) running() map[string]bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make(map[string]bool, len(e.procs))
+	for task := range e.procs {
+		all[task] = true
+	}
+	return all
+}
+
 // Idle tells whether nothing runs and, if nobody hears, all there is to say is on disk.
 func (e *Engine) Idle() bool {
 	e.mu.Lock()

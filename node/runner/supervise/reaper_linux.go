@@ -2,8 +2,11 @@ package supervise
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -132,6 +135,71 @@ func reapOrphans() {
 			return
 		}
 	}
+}
+
+// endStrays kills what became a child of this process and belongs to none of the tasks that run, by
+// its tag or, without one, by its environment; and then what that started. It is for a supervisor,
+// as reapOrphans is. While one of ours is being started nothing is killed.
+func endStrays(running map[string]bool) {
+	if len(running) > 0 && !canTag() { // a daemon of theirs has no tag
+		return
+	}
+	tags := tagsOf(maps.Keys(running))
+	for range killRounds {
+		if !forks.TryLock() {
+			return
+		}
+		killed := 0
+		for _, pid := range children() {
+			if endStray(pid, running, tags) {
+				killed++
+			}
+		}
+		forks.Unlock()
+		if killed == 0 {
+			return
+		}
+	}
+}
+
+// endStray kills a child that is a stray, and reports whether it did. Called with forks held.
+func endStray(pid int, running map[string]bool, tags map[uint64]bool) bool {
+	p, err := os.FindProcess(pid) // a pidfd: from here on the number cannot change hands unseen
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	forks.known.Lock()
+	ours := forks.ours[pid]
+	forks.known.Unlock()
+	f := statFields(pid)
+	if ours || len(f) < 2 || f[0] == "Z" || f[0] == "X" || number(f[1]) != os.Getpid() {
+		return false
+	}
+	if tag := tagAt(pid); tags[tag] || tag == 0 && running[taskOf(pid)] {
+		return false
+	}
+	return p.Signal(sigKill) == nil && awaitDeath(pid)
+}
+
+// children are the processes whose parent this one is.
+func children() (pids []int) {
+	of, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, file := range of {
+		b, _ := os.ReadFile(file)
+		for _, pid := range strings.Fields(string(b)) {
+			pids = append(pids, number(pid))
+		}
+	}
+	if len(of) > 0 {
+		return pids
+	}
+	_ = eachProcess(func(pid int) { // a kernel without that list
+		if f := statFields(pid); len(f) > 1 && number(f[1]) == os.Getpid() {
+			pids = append(pids, pid)
+		}
+	})
+	return pids
 }
 
 // endedChild is a child that has ended and is not reaped, 0 if there is none.

@@ -36,7 +36,7 @@ type server struct {
 	guard  chan int
 	log    *boundedLog
 
-	orphans func() // lets go of those that ended, now and then; nil: this process has none
+	orphans func() // reaps those that ended, now and then; nil: this process has none
 }
 
 // superviseMain is all of a supervisor's life; dir is its tasks folder. It returns the exit code.
@@ -95,6 +95,9 @@ func (s *server) run() (err error) {
 	s.live(peers)
 	mine := !s.forgotten()
 	err = s.engine.Close("interrupted")
+	if s.orphans != nil {
+		endStrays(nil)
+	}
 	if mine { // otherwise the name is another's
 		_ = os.Remove(filepath.Join(s.dir, socketName)) // while the lock is held
 	}
@@ -124,6 +127,7 @@ func (s *server) live(peers <-chan net.Conn) {
 			return // Close stops them
 		case <-house.C:
 			if s.orphans != nil {
+				endStrays(s.engine.running())
 				s.orphans()
 			}
 			if guard.gone() || s.forgotten() {
