@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -24,8 +25,9 @@ type folder struct {
 	dir         string
 	lock        *os.File
 	incarnation taskstate.Incarnation
-	fresh       bool // the incarnation was drawn now: nothing was here before
-	older       bool // no version has run here yet that makes a seal.key and an audit log, which came with policies
+	fresh       bool       // the incarnation was drawn now: nothing was here before
+	starts      sync.Mutex // of the file that remembers the starts
+	older       bool       // no version has run here yet that makes a seal.key and an audit log, which came with policies
 }
 
 // InUse tells whether a peer holds this data folder: one that was told to stop may still be closing

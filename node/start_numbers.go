@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type lastBegun struct {
 	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
 	Host   string   `json:"host"`             // on which machine
+	Logs   []uint64 `json:"logs,omitempty"`   // numbers of which the log of this peer's seat has one (quorum.Root); none: it may have any
+	Stale  string   `json:"stale,omitempty"`  // why the seat may be behind what it acknowledged
 }
 
 // thisStart is a start of this program in its folder, and those before it.
@@ -45,6 +48,8 @@ type thisStart struct {
 
 // begin draws the number of this start and writes it down.
 func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
+	f.starts.Lock()
+	defer f.starts.Unlock()
 	last, err := f.lastStart()
 	if err != nil {
 		return b, err
@@ -59,7 +64,10 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 		b.chain.Numbers, b.chain.Gap = b.chain.Numbers[over:], true
 	}
 	b.start = starts.Start{Number: last.Number}.Next()
-	next := lastBegun{Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Host: machineID()}
+	next := lastBegun{
+		Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Host: machineID(),
+		Logs: last.Logs, Stale: cmp.Or(b.moved, last.Stale),
+	}
 	if s := journal.LastStart(f.dir, self); len(b.stamps) == 0 || slices.Contains(b.stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
@@ -77,12 +85,54 @@ func (f *folder) hasMet() bool {
 // is a copy from then on. Should that not reach the disk, a copy of the start before would not be
 // noticed by this.
 func (f *folder) stamped() error {
+	return f.amend(func(last *lastBegun) { last.Stamps = nil })
+}
+
+// amend changes what this start has written down.
+func (f *folder) amend(change func(*lastBegun)) error {
+	f.starts.Lock()
+	defer f.starts.Unlock()
 	last, err := f.lastStart()
 	if err != nil || last.Number == 0 {
 		return err
 	}
-	last.Stamps = nil
+	change(&last)
 	return f.remember(last)
+}
+
+// Stale implements quorum.Root.
+func (f *folder) Stale() string {
+	f.starts.Lock()
+	defer f.starts.Unlock()
+	last, err := f.lastStart()
+	if err != nil {
+		return ""
+	}
+	return last.Stale
+}
+
+// SetStale implements quorum.Root.
+func (f *folder) SetStale(why string) error {
+	return f.amend(func(last *lastBegun) { last.Stale = why })
+}
+
+// Draw implements quorum.Root. The number is on disk here before it is in the log.
+func (f *folder) Draw(was uint64, write func(last bool, number uint64) error) error {
+	last, number := true, uint64(0)
+	err := f.amend(func(b *lastBegun) {
+		last, number = len(b.Logs) == 0 || slices.Contains(b.Logs, was), starts.Start{Number: was}.Next().Number
+		b.Logs = []uint64{was, number}
+	})
+	if err == nil && number == 0 {
+		err = errors.New("what this start is to write down is missing")
+	}
+	if err != nil {
+		return err
+	}
+	if err := write(last, number); err != nil {
+		return err
+	}
+	return f.amend(func(b *lastBegun) { b.Logs = []uint64{number} })
 }
 
 func (f *folder) remember(last lastBegun) error {
@@ -110,7 +160,7 @@ func (f *folder) lastStart() (last lastBegun, err error) {
 // decodeStart reads the file's content: nothing if it is damaged.
 func decodeStart(file []byte) (last lastBegun) {
 	line, err := atomicfile.Summed(file)
-	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Chain) > maxChain {
+	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Logs) > 2 || len(last.Chain) > maxChain {
 		return lastBegun{}
 	}
 	return last

@@ -227,13 +227,15 @@ func (s *seat) tell(ctx context.Context) error {
 	}
 }
 
-// noteLoss keeps what is said about this peer's lost log with its other troubles.
+// noteLoss keeps what is said about this peer's log, lost or stale, with its other troubles.
 func (s *seat) noteLoss() {
 	text := ""
 	if l := s.ledger.Lost(); l != nil {
 		text = s.deciders.LossText(*l) + " It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in " + l.Folder
 	}
 	s.own.LogLost(text)
+	s.own.SeatStale(s.deciders.StaleText())
+	s.own.SetAside(s.deciders.SetAsideText())
 }
 
 // settled is how long a peer that has just started says nothing of what may be over in a moment.

@@ -46,7 +46,7 @@ type diskScene struct {
 
 // diskScenes are drawn from; another kind of damage adds its scenes here, from a file of its own.
 func diskScenes() []diskScene {
-	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes(), rotScenes())
+	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes(), rotScenes(), staleScenes())
 }
 
 // diskRound is one cluster, and what was done to it.

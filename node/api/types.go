@@ -75,6 +75,8 @@ const (
 	TroubleAuditStops    = "audit-stopped"   // its log of what it did in others' names is not written: its disk takes nothing
 	TroubleExposed       = "exposed"         // its tasks can read its private key
 	TroubleUnsigned      = "unsigned"        // it takes jobs that nobody signed: whoever coordinates may have anything run there
+	TroubleStaleSeat     = "stale-seat"      // its log of decisions, as a voter, may be an old copy: it gives no vote until it has what the others have
+	TroubleSetAside      = "set-aside"       // entries of its log, as a voter, were taken out and kept, and jobs in them are known nowhere
 	TroubleLogLost       = "log-lost"        // its log of decisions, as a voter, is gone, damaged or older than what it acknowledged
 )
 

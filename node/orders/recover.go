@@ -174,10 +174,10 @@ func (o *Orders) canDecide(s *survey) error {
 	return nil
 }
 
-// answers tells whether this very life of a voter answered.
+// answers reports whether this very life of a voter answered, and gives votes.
 func (s *survey) answers(v quorum.Voter) bool {
 	return slices.ContainsFunc(s.copies, func(c surveyed) bool {
-		return c.err == nil && c.peer == v.Peer && c.copy.Seat == v.Peer+"/"+string(v.Incarnation)
+		return c.err == nil && c.peer == v.Peer && !c.copy.Stale && c.copy.Seat == v.Peer+"/"+string(v.Incarnation)
 	})
 }
 

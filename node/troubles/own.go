@@ -105,5 +105,11 @@ func (o Own) Of(differs func() string) func(taskstate.PeerID) []api.Trouble {
 	}
 }
 
+// SeatStale says that this peer's log of decisions may be an old copy.
+func (o Own) SeatStale(text string) { o.hold(api.TroubleStaleSeat, text) }
+
+// SetAside says that jobs were in this peer's log of decisions which are in the ledger no more.
+func (o Own) SetAside(text string) { o.hold(api.TroubleSetAside, text) }
+
 // LogLost says that this peer's log of decisions was lost.
 func (o Own) LogLost(text string) { o.hold(api.TroubleLogLost, text) }

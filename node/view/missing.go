@@ -135,6 +135,45 @@ func (d *Deciders) LossText(lost ...quorum.LostSeat) string {
 	return strings.Join(words, " ")
 }
 
+// StaleText describes this peer's seat if it is stale, "" if it is current.
+func (d *Deciders) StaleText() string {
+	s := d.ledger.Stale()
+	if s == nil {
+		return ""
+	}
+	text := s.Why + ". This voter gives no vote and does not coordinate until its log of decisions has what the other voters have"
+	switch {
+	case s.Newer != "":
+		return fmt.Sprintf("%s, and %s has more: stop this peer and type `peer recover` there", text, d.who.Called(s.Newer))
+	case len(s.Unheard) > 0:
+		names := spell.Enumerate(d.who.Sorted(s.Unheard))
+		return fmt.Sprintf("%s. It has not heard %s: start `peer up` there; if that is impossible for good, type `peer recover`", text, names)
+	}
+	return text
+}
+
+// SetAsideText names jobs of entries that this voter had to take out of its log, "" if there are
+// none.
+func (d *Deciders) SetAsideText() string {
+	var jobs, files []string
+	for _, a := range d.ledger.SetAside() {
+		files = append(files, a.File)
+		for _, id := range a.Jobs {
+			jobs = append(jobs, string(id))
+		}
+	}
+	if len(jobs) == 0 {
+		return ""
+	}
+	const most = 20
+	more := ""
+	if over := len(jobs) - most; over > 0 {
+		jobs, more = jobs[:most], fmt.Sprintf(" and %d more", over)
+	}
+	return fmt.Sprintf("only this voter's log had the jobs %s%s, and the coordinator had other entries in their place: if they were accepted, submit them again. Then delete %s",
+		strings.Join(jobs, ", "), more, strings.Join(files, ", "))
+}
+
 // TooMuchLost says that voters lost so much that no return of those who are away makes a majority,
 // "" if it does not come to that.
 func (d *Deciders) TooMuchLost() string {

@@ -64,6 +64,8 @@ func (nobody) Coordinator() (who taskstate.PeerID, epoch taskstate.Epoch, ok boo
 func (nobody) Voters() []quorum.Voter                                              { return nil }
 func (nobody) Missing() []taskstate.PeerID                                         { return nil }
 func (nobody) Copy() (c quorum.Copy, err error)                                    { return c, nil }
+func (nobody) Stale() *quorum.StaleSeat                                            { return nil }
+func (nobody) SetAside() []quorum.Aside                                            { return nil }
 func (nobody) Losses() []quorum.LostSeat                                           { return nil }
 
 // nowhere is a network that reaches nobody.

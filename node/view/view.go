@@ -86,6 +86,8 @@ type Ledger interface {
 	Voters() []quorum.Voter
 	Missing() []taskstate.PeerID
 	Losses() []quorum.LostSeat
+	Stale() *quorum.StaleSeat
+	SetAside() []quorum.Aside
 	Copy() (quorum.Copy, error)
 }
 

@@ -83,7 +83,7 @@ func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (
 // collect gets the copies of those that may know what jobs run of which a copy – nil: this peer's
 // own – does not: who has to do with them, and who may read all.
 func (n *Node) collect(ctx context.Context, st *ledger.State) (copies []*ledger.State) {
-	own, err := survivor(n.place.rep, nil)
+	own, err := survivor(n.place.rep, nil, n.cfg.Log)
 	if err != nil {
 		return nil
 	}
@@ -137,19 +137,19 @@ func whoKnows(st *ledger.State, self taskstate.PeerID) (ask []taskstate.PeerID) 
 func (t *seating) survivor() (*ledger.State, error) {
 	rep := t.place.rep
 	if s := t.place.seat.Load(); s != nil {
-		return survivor(rep, s.logBeyond(t.place.replicaGeneration()))
+		return survivor(rep, s.logBeyond(t.place.replicaGeneration()), t.cfg.Log)
 	}
 	var st *ledger.State
 	err := t.folder.salvaged(t.identity.loss(), rep.Applied(), func(log raft.LogStore, generation uint64) (err error) {
 		if own := t.place.replicaGeneration(); own == 0 || own == generation {
-			st, err = survivor(rep, log)
+			st, err = survivor(rep, log, t.cfg.Log)
 		}
 		return err
 	})
 	if st != nil || err != nil {
 		return st, err
 	}
-	return survivor(rep, nil)
+	return survivor(rep, nil, t.cfg.Log)
 }
 
 // again turns a copy into the first state of the next generation.
@@ -193,7 +193,10 @@ func (t *seating) startAgain(st *ledger.State, last uint64) error {
 	if old != nil && old.raft.LastIndex() != last {
 		return errors.Join(ErrQuorum, t.open(old.generation, nil)) // somebody came back this very moment
 	}
+	stale := t.stale.said()
+	t.stale.over()
 	if err := t.open(st.Generation(), nil); err != nil {
+		t.stale.doubt(stale)
 		if old != nil {
 			err = errors.Join(err, t.open(old.generation, nil))
 		}
@@ -290,6 +293,7 @@ func (t *seating) begin(generation uint64, first []byte) error {
 		return errSuspended
 	}
 	t.identity.fresh()
+	t.stale.over() // this seat has acknowledged nothing
 	if err := os.RemoveAll(t.folder.seatDir(generation)); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}

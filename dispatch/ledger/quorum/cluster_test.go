@@ -37,6 +37,7 @@ type cluster struct {
 	drawn   map[string]int           // seats drawn per folder
 	rtt     time.Duration            // as membership measured it
 	clocks  map[string]time.Duration // how far the clocks of machines are ahead
+	roots   map[string]*root
 }
 
 // testNode is one peer's ledger node, while it runs.
@@ -129,7 +130,7 @@ func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string)
 	}
 	n, err := quorum.Open(quorum.Config{
 		Seats: seats,
-		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
+		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)), Root: fl.root(id),
 		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Now: fl.clock(id), Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
@@ -143,6 +144,19 @@ func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string)
 		n.Follow(follow)
 	}
 	return b
+}
+
+// root is what a peer's data folder remembers of its seat.
+func (fl *cluster) root(id string) *root {
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.roots == nil {
+		fl.roots = map[string]*root{}
+	}
+	if fl.roots[id] == nil {
+		fl.roots[id] = &root{}
+	}
+	return fl.roots[id]
 }
 
 // draw names the seats of a folder after its incarnation: the first is called the same, the others

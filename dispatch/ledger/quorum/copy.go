@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -37,13 +38,13 @@ func (n *Node) Copy() (Copy, error) {
 			n.cfg.Log.Warn("what is left of the log that was lost cannot be read further", "err", err)
 		}
 	} else {
-		c.Seat = s.self.server()
+		c.Seat, c.Stale = s.self.server(), n.stale.stale()
 		if log := s.logBeyond(c.Generation); log != nil {
 			err := tail(log, c.Index, func(e *ledger.Entry) {
 				c.Generation, c.Epoch, c.Index, c.Stamp = s.generation, e.Epoch, e.Index, max(c.Stamp, e.Stamp)
 			})
 			if err != nil {
-				return c, err
+				n.cfg.Log.Warn("this voter's log cannot be read further", "err", err)
 			}
 		}
 	}
@@ -64,7 +65,8 @@ func (n *Node) AskCopy(ctx context.Context, peer taskstate.PeerID) (Copy, error)
 	return *a.Copy, nil
 }
 
-// tail calls f with every decision in a log above an index.
+// tail calls f with every decision in a log above an index, up to the first that cannot be read: the
+// error says why, and what f had is whole.
 func tail(log raft.LogStore, after uint64, f func(*ledger.Entry)) error {
 	first, err := log.FirstIndex()
 	if err != nil {
@@ -123,8 +125,9 @@ func (f folder) salvaged(l *LostSeat, applied uint64, read func(log raft.LogStor
 	return errors.Join(err, log.Close())
 }
 
-// survivor is all a replica has, and what log holds beyond it. log may be nil.
-func survivor(rep *ledger.Replica, log raft.LogStore) (*ledger.State, error) {
+// survivor is all a replica has, and what log holds beyond it, up to where it is damaged. log may be
+// nil.
+func survivor(rep *ledger.Replica, log raft.LogStore, say *slog.Logger) (*ledger.State, error) {
 	b, err := rep.Encode()
 	if err != nil {
 		return nil, err
@@ -136,7 +139,10 @@ func survivor(rep *ledger.Replica, log raft.LogStore) (*ledger.State, error) {
 	if log == nil {
 		return st, nil
 	}
-	return st, tail(log, st.Index(), func(e *ledger.Entry) { st.Apply(*e) })
+	if err := tail(log, st.Index(), func(e *ledger.Entry) { st.Apply(*e) }); err != nil {
+		say.Warn("the ledger's log cannot be read further; what it holds up to there counts", "up to", st.Index(), "err", err)
+	}
+	return st, nil
 }
 
 // fetch gets all a peer has.

@@ -24,6 +24,7 @@
 //   - Changed and Reseated are closed when the coordinator, or this peer's place, are others.
 //   - InSync, Missing, Losses, Health, Differs and Foreign say how things are, for people.
 //   - RemoveVoter is for the coordinator, before the decision that removes a peer.
+//   - Doubt and Stale are for a peer whose data folder may be an old copy.
 //   - Suspend and Resume are for a peer that learns of a copy of itself.
 //   - Copy, AskCopy, Marked and Recover are for a person who has lost a majority for good.
 //
@@ -47,7 +48,8 @@
 // A seat whose disk has less than was acknowledged, or something else, is unsound: it gives no vote
 // from that moment on, what is left of it is put aside, and the peer is seated anew (identity.go).
 // How far each seat had acknowledged is known from its own mark on disk and from what others saw of
-// it, signed (marks.go). Replicas hold a rolling checksum against each other (compare.go).
+// it, signed (marks.go). A seat whose folder may be an old copy or a second one is stale: it gives no
+// vote until it has heard every other voter (stale.go). Replicas hold a rolling checksum against each other (compare.go).
 //
 // # Whom a replica is fed by
 //
@@ -85,6 +87,7 @@
 // seating: the seat on disk, what is remembered of it, its opening and giving up. feed: what goes
 // into the replica. terms: when this peer coordinates, and what it proposes. timekeeper: by which clock. prober: whether the
 // leader is gone. electorate: who votes. seenMarks, comparison: what disks lost or changed.
+// staleness: whether the folder may be an old copy.
 // follower: whom the replica is fed by.
 //
 // # What it does not do

@@ -216,6 +216,7 @@ type prober struct {
 	authority *authority
 	wakes     *wakes
 	call      *caller
+	stale     *staleness
 	permits   permits
 	looking   atomic.Int32 // questions about the leader that are looked into now
 }

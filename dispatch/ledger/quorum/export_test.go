@@ -23,6 +23,12 @@ func (n *Node) SnapshotNow() error { return n.place.seat.Load().raft.Snapshot().
 // FirstLogIndex is the oldest entry raft still has.
 func (n *Node) FirstLogIndex() (uint64, error) { return n.place.seat.Load().store.FirstIndex() }
 
+// LogEnds are the term and the index of the last entry of this voter's log.
+func (n *Node) LogEnds() (term, index uint64) {
+	end := n.place.seat.Load().end()
+	return end.term, end.index
+}
+
 // Replay lets the node hear of a committed configuration as raft does while it replays its log.
 func (n *Node) Replay(index uint64, vs ...Voter) { n.authority.setVoters(index, vs) }
 

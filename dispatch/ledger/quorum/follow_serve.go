@@ -292,7 +292,7 @@ func (f *feeder) serveCopy(h followHello) {
 	if f.seat != nil {
 		log = f.seat.logBeyond(f.n.place.replicaGeneration())
 	}
-	st, err := survivor(f.n.place.rep, log)
+	st, err := survivor(f.n.place.rep, log, f.n.cfg.Log)
 	var b []byte
 	if err == nil {
 		b, err = encodeFor(st, f.peer, f.n.authority.reads(f.peer) || f.n.authority.mayBegin(f.peer))

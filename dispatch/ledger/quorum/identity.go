@@ -311,6 +311,8 @@ type seating struct {
 	folder    folder
 	marks     *seenMarks
 	terms     *terms
+	stale     *staleness
+	asides    *asides
 	disk      parker // of diskWatch
 
 	life  longLock   // one start or stop of a seat at a time

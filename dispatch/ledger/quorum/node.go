@@ -29,6 +29,8 @@ type Node struct {
 	seating    *seating
 	terms      *terms
 	clocks     *clockTable
+	stale      *staleness
+	asides     *asides
 	call       *caller
 	prober     *prober
 	electorate *electorate
@@ -158,6 +160,18 @@ func (n *Node) Handover(ctx context.Context) error { return n.electorate.handove
 func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 	return n.electorate.removeVoter(ctx, peer)
 }
+
+// Doubt makes this peer's seat, if it has one, stale: its data folder is an older one than others
+// saw of it. See staleness.
+func (n *Node) Doubt(why string) { n.stale.doubt(why) }
+
+// Stale describes this peer's seat if it is stale: it gives no vote and does not lead until its log
+// has what the other voters have. nil: it is current, or there is none.
+func (n *Node) Stale() *StaleSeat { return n.stale.seat() }
+
+// SetAside lists what a coordinator had this voter take out of its log, with the jobs that are
+// submitted there and are not known here, until a person deletes the file.
+func (n *Node) SetAside() []Aside { return n.asides.unknown() }
 
 // Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing,
 // and follows. What is on disk stays as it is.

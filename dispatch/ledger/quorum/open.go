@@ -171,15 +171,19 @@ func (n *Node) assemble() (err error) {
 	n.compared = &comparison{self: cfg.Self, log: cfg.Log, rep: rep, voters: n.dir.list, due: make(chan uint64, 1)}
 	n.feed = &feed{rep: rep, unread: &n.place.unread, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
 	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
+	n.stale = &staleness{cfg: cfg, place: n.place, marks: n.marks, dir: n.dir, wakes: n.wakes, copy: n.Copy, resign: n.terms.over, news: wake.New(), voting: make(longLock, 1)}
+	n.terms.stale = n.stale.stale
+	n.asides = &asides{cfg: cfg, folder: n.folder, rep: rep}
 	n.seating = &seating{
 		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, identity: n.identity,
-		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: wake.New()}, life: make(longLock, 1),
+		folder: n.folder, marks: n.marks, terms: n.terms, stale: n.stale, asides: n.asides, disk: parker{wake: wake.New()}, life: make(longLock, 1),
 	}
 	n.clocks = &clockTable{cfg: cfg, voters: n.dir.list}
 	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, identity: n.identity, clocks: n.clocks, learn: n.seating.learnMarks}
 	n.terms.clocks, n.terms.call = n.clocks, n.call
+	n.stale.call = n.call
 	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
-	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call}
+	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call, stale: n.stale}
 	n.electorate = &electorate{
 		cfg: cfg, place: n.place, dir: n.dir, identity: n.identity, terms: n.terms, wakes: n.wakes, call: n.call,
 		remember: n.seating.setContacts, absent: map[taskstate.PeerID]time.Time{},
@@ -199,7 +203,11 @@ func (n *Node) restore() error {
 	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
 	n.identity.begin(mem)
 	n.marks.load()
+	n.asides.load()
 	n.dir.suppose(mem.Voters)
+	if cfg := n.cfg.Root; cfg != nil {
+		n.stale.doubt(cfg.Stale())
+	}
 	if err := loadCopy(n.place.rep, n.folder.path("copy")); errors.Is(err, wire.ErrUnknown) {
 		return newerFolder(err)
 	} else if err != nil {
@@ -266,7 +274,7 @@ func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epo
 	disk := diskWatch{place: n.place, terms: n.terms, prober: n.prober, parker: &n.seating.disk, log: n.cfg.Log}
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.terms.run(ctx, lead) }, n.follower.run, n.runUpkeep, n.prober.run, n.runTell, n.compared.run, disk.run,
+		func(ctx context.Context) { n.terms.run(ctx, lead) }, n.follower.run, n.runUpkeep, n.prober.run, n.runTell, n.compared.run, disk.run, n.stale.run,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

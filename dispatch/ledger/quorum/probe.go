@@ -175,7 +175,7 @@ func (p *prober) probeLeader(ctx context.Context, s *seat) (seen bool) {
 	}
 	said := p.probeVoters(ctx, s, others, wait)
 	stand, rank := judgeProbes(s.self.server(), last, said)
-	stand = stand && p.place.unread.err() == nil
+	stand = stand && p.place.unread.err() == nil && !p.stale.stale()
 	switch {
 	case s.heardSince(begin), slices.ContainsFunc(said, func(o probed) bool { return o.answered && o.Leads }):
 		return true

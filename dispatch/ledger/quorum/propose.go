@@ -251,6 +251,7 @@ type terms struct {
 	notify chan bool // raft: leadership gained or lost
 	lead   atomic.Pointer[leading]
 
+	stale       func() bool                  // asked while a term is established, which waits while the seat is stale
 	established func(*seat)                  // called when a term is, before it is said
 	tend        func(context.Context, *seat) // runs in each: the voters' rules
 }

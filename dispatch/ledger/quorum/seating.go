@@ -17,32 +17,13 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 )
 
-// steadyTransport keeps a leader whose own log is stuck from being taken for one that works: raft
-// sends heartbeats from other goroutines than the one that waits for the disk, for ever. Without
-// them the others elect another.
-type steadyTransport struct {
-	*raft.NetworkTransport
-	store *store.Log
-}
-
-func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if _, stuck := t.store.Stuck(); stuck {
-		return errStuck
-	}
-	return t.NetworkTransport.AppendEntries(id, to, req, resp)
-}
-
-var _ raft.WithPreVote = steadyTransport{}
-
-// errStuck is why a leader whose disk is stuck sends nothing.
-var errStuck = errors.New("this peer's disk is stuck")
-
 // openDisk opens the log and the snapshots of a seat, which are sound when it returns; else nothing
 // stays open.
 func (t *seating) openDisk(s *seat, dir string) (raft.SnapshotStore, error) {
 	var err error
 	onDisk := t.folder.logIn(dir)
 	onDisk.Moved = t.disk.unpark
+	onDisk.Aside = func(log raft.LogStore, from, to uint64) error { return t.asides.take(log, s.generation, from, to) }
 	if s.store, err = store.Open(onDisk); err != nil {
 		return nil, err
 	}
@@ -100,13 +81,17 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		return nil
 	}
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: conf.Logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
-	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { t.unsound(s, err) }), snaps, steadyTransport{s.trans, s.store})
+	t.stale.fits(s)
+	t.stale.warn()
+	trans := newSeatTransport(s, t.stale)
+	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { t.unsound(s, err) }), snaps, trans)
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
 		_ = s.store.Close()
 		return fmt.Errorf("start the ledger from %s: %w", dir, err)
 	}
+	go trans.screen()
 	t.place.seat.Store(s)
 	t.disk.unpark() // a write of before was not seen
 	t.feed.ring.bound(t.cfg.RingBytes)

@@ -70,6 +70,11 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	term := s.raft.CurrentTerm()
 	barrier := func() error { return s.ask(func() raft.Future { return s.raft.Barrier(0) }) }
 	leads := func() bool { return s.raft.State() == raft.Leader && s.raft.CurrentTerm() == term }
+	for t.stale() { // a voter that nobody else votes with
+		if pause.For(ctx, announceEvery) != nil {
+			return
+		}
+	}
 	if !t.caughtUp(ctx, barrier, leads) {
 		return // raft says in a moment that the term is over, or has
 	}
@@ -211,6 +216,17 @@ func (t *terms) beginAnew(e taskstate.Epoch) {
 		case t.notify <- leads:
 		default: // raft has said so much more meanwhile that another term begins
 		}
+	}
+}
+
+// over ends this peer's term as if raft had said that it is lost, if it leads.
+func (t *terms) over() {
+	if t.lead.Load() == nil {
+		return
+	}
+	select {
+	case t.notify <- false:
+	default: // full of news of its own
 	}
 }
 

@@ -73,6 +73,10 @@ type Config struct {
 	Entry func(data []byte) error
 	// Moved is called when a write begins, by the writer; it must be quick.
 	Moved func()
+	// Aside is called before entries that are not known to be decided are taken out of the log,
+	// because a leader has others in their place, and keeps them; its error keeps them in the log.
+	// nil keeps nothing.
+	Aside func(log raft.LogStore, from, to uint64) error
 	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
 }
 
@@ -226,6 +230,9 @@ func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 func (s *Log) DeleteRange(low, high uint64) error {
 	return s.change(func() error {
 		if high >= s.last && low > 0 {
+			if err := s.setAside(low, high); err != nil {
+				return err
+			}
 			if err := s.acked.shrinks(low, high); err != nil {
 				return err
 			}
@@ -239,6 +246,18 @@ func (s *Log) DeleteRange(low, high uint64) error {
 		}
 		return nil
 	})
+}
+
+// setAside has what is about to be taken out of the end of the log kept elsewhere. The caller holds
+// write.
+func (s *Log) setAside(low, high uint64) error {
+	if s.cfg.Aside == nil || s.acked == nil {
+		return nil
+	}
+	if from := max(low, s.acked.known()+1); from <= high {
+		return s.cfg.Aside(s, from, high)
+	}
+	return nil
 }
 
 // FirstIndex implements raft.LogStore.

@@ -86,7 +86,7 @@ func (a *acked) shrinks(from, to uint64) error {
 		return nil
 	}
 	snap := newestSnapshot(a.snaps)
-	if decided := max(a.decided(), a.before().Decided); from <= decided && snap < to {
+	if decided := a.known(); from <= decided && snap < to {
 		return errTakenBack{from: from, decided: decided}
 	}
 	return a.to(max(from-1, snap))
@@ -100,6 +100,9 @@ func (e errTakenBack) Error() string {
 	return fmt.Sprintf("the coordinator's log differs from entry %d on, and what this peer has up to entry %d was decided: voters whose disks lost it have elected another; "+
 		"this peer keeps what it has. Stop them and type `peer recover` here", e.from, e.decided)
 }
+
+// known is the newest entry that is known to be decided.
+func (a *acked) known() uint64 { return max(a.decided(), a.before().Decided) }
 
 func (a *acked) close() error {
 	if a == nil {

@@ -1,0 +1,308 @@
+package quorum_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/coveyproject/covey/taskstate"
+)
+
+// moved is why a seat in these tests is stale.
+const moved = "this data folder was copied, restored or moved since its last start"
+
+// root is what a data folder remembers of its seat.
+type root struct {
+	stale string
+	draws []uint64 // that the log may have
+	next  uint64
+}
+
+func (r *root) Stale() string { return r.stale }
+
+func (r *root) SetStale(why string) error {
+	r.stale = why
+	return nil
+}
+
+func (r *root) Draw(was uint64, write func(bool, uint64) error) error {
+	last := len(r.draws) == 0 || slices.Contains(r.draws, was)
+	r.next++
+	r.draws = []uint64{was, r.next}
+	err := write(last, r.next)
+	if err == nil {
+		r.draws = []uint64{r.next}
+	}
+	return err
+}
+
+// threeAndJobs has three voters, and jobs that only b and c know: b's folder is put back to a copy
+// from before them, c is away. The result is what the root of b's folder was before that.
+func threeAndJobs(fl *cluster) (newer root) {
+	fl.t.Helper()
+	fl.grow(3, "a", "b", "c")
+	fl.insist(job(1))
+	fl.settle()
+	fl.down("a", "b")
+	back := fl.keep("b")
+	fl.up("b")
+	for n := 2; n <= 4; n++ {
+		fl.insist(job(n))
+	}
+	fl.down("b", "c")
+	newer = *fl.root("b")
+	back()
+	return newer
+}
+
+// keepsJobs checks that a cluster decides and every peer knows jobs 1 to 4.
+func keepsJobs(fl *cluster) {
+	fl.t.Helper()
+	fl.insist(job(5))
+	fl.settle()
+	for id, b := range fl.nodes {
+		for n := 1; n <= 5; n++ {
+			if !has(b, n) {
+				fl.t.Errorf("%s does not have job %d", id, n)
+			}
+		}
+		fl.await(id+" is current", func() bool { return b.Stale() == nil })
+	}
+}
+
+func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
+	for _, leave := range []time.Duration{0, 30 * time.Second} {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			threeAndJobs(fl)
+			fl.root("b").stale = moved
+			fl.up("a", "b")
+			time.Sleep(leave)
+			if l := fl.leader(); l != nil {
+				t.Fatalf("%s leads without the only log that has what was decided", l.id)
+			}
+			if s := fl.nodes["b"].Stale(); s == nil || s.Why != moved || !slices.Contains(s.Unheard, "c") {
+				t.Errorf("b says of its seat: %+v", s)
+			}
+			fl.up("c")
+			keepsJobs(fl)
+			if fl.root("b").stale != "" {
+				t.Error("b's folder is stale still")
+			}
+		})
+	}
+}
+
+func TestALedgersFolderThatIsPutBackAloneIsStale(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		*fl.root("b") = threeAndJobs(fl)
+		fl.up("a", "b")
+		time.Sleep(30 * time.Second)
+		if l := fl.leader(); l != nil {
+			t.Fatalf("%s leads without the only log that has what was decided", l.id)
+		}
+		fl.up("c")
+		keepsJobs(fl)
+	})
+}
+
+func TestAStaleSeatIsStaleAfterARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		threeAndJobs(fl)
+		fl.root("b").stale = moved
+		fl.up("a", "b")
+		time.Sleep(10 * time.Second)
+		fl.down("b")
+		fl.up("b")
+		time.Sleep(30 * time.Second)
+		if l := fl.leader(); l != nil {
+			t.Fatalf("%s leads without the only log that has what was decided", l.id)
+		}
+		fl.up("c")
+		keepsJobs(fl)
+	})
+}
+
+// Of two processes that go by one key each may be with another half.
+func TestALeaderDecidesNothingWithASeatThatIsStale(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		a := fl.leader()
+		others := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == a.id })
+		fl.down(others[1])
+		fl.insist(job(1))
+		fl.settle()
+		b := fl.nodes[others[0]]
+		b.Doubt(moved)
+		if err := patiently(a, job(2)); err == nil {
+			t.Error("it decided something with the word of a stale seat")
+		}
+		fl.up(others[1])
+		fl.insist(job(3))
+		fl.settle()
+	})
+}
+
+func TestMovedVotersGoOnWhenAllOfThemAreThere(t *testing.T) {
+	for _, stale := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			fl.grow(3, "a", "b", "c")
+			for n := 1; n <= 4; n++ {
+				fl.insist(job(n))
+			}
+			fl.settle()
+			fl.down("a", "b", "c")
+			for _, id := range stale {
+				fl.root(id).stale = moved
+			}
+			fl.up("a", "b", "c")
+			keepsJobs(fl)
+		})
+	}
+}
+
+func TestALoneVoterThatIsMovedGoesOnUnlessAMemberKnowsMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(1, "a")
+		fl.insist(job(1))
+		fl.down("a")
+		fl.root("a").stale = moved
+		fl.up("a")
+		fl.insist(job(2))
+	})
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		back := fl.alone()
+		fl.insist(job(2))
+		fl.settle()
+		fl.down("a", "b")
+		back()
+		fl.root("a").stale = moved
+		fl.up("a", "b")
+		time.Sleep(time.Minute)
+		if l := fl.leader(); l != nil {
+			t.Errorf("%s leads, and has lost a decision", l.id)
+		}
+	})
+}
+
+func TestALoneVoterWithOneFlippedBitInItsLogGoesOnFromWhatIsBeforeIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(1, "a")
+		for n := range 20 {
+			fl.insist(job(n + 1))
+		}
+		fl.down("a")
+		dir := filepath.Join(fl.dir, "a1")
+		files, err := filepath.Glob(filepath.Join(dir, "raft-1", "*.wal"))
+		if err = errors.Join(err, os.Remove(filepath.Join(dir, "copy"))); err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		rewritten(func(b []byte) []byte {
+			at := bytes.Index(b, []byte(job(10).Submit.Job.ID))
+			b[at] ^= 4
+			return b
+		})(t, files[0])
+		fl.up("a")
+		a := fl.nodes["a"]
+		c, err := a.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := a.Losses()
+		if len(lost) != 1 || lost[0].Held < c.Index+10 {
+			t.Errorf("its copy ends at entry %d, and it says that it lost %+v", c.Index, lost)
+		}
+		if _, err := a.Recover(t.Context(), "", c); err != nil {
+			t.Fatal(err)
+		}
+		fl.await("it leads", func() bool { return fl.leader() == a })
+		if !has(a, 9) || has(a, 10) {
+			t.Errorf("job 9 is here: %v, and job 10: %v", has(a, 9), has(a, 10))
+		}
+	})
+}
+
+// onlyHere has a propose a job that reaches nobody else, and b and c decide without it.
+func onlyHere(fl *cluster) {
+	fl.t.Helper()
+	fl.grow(3, "a", "b", "c")
+	fl.insist(job(1))
+	fl.settle()
+	a := fl.leader()
+	others := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == a.id })
+	fl.down(others...)
+	if err := patiently(a, job(2)); err == nil {
+		fl.t.Fatal("decided by one of three")
+	}
+	fl.down(a.id)
+	fl.up(others...)
+	fl.insist(job(3))
+	fl.up(a.id)
+	fl.settle()
+	fl.await("its log is like the others'", func() bool { return len(fl.nodes[a.id].SetAside()) > 0 })
+}
+
+func TestWhatOnlyOneVoterHasIsSetAsideBeforeItIsTakenOutOfItsLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		onlyHere(fl)
+		var a *testNode
+		for _, b := range fl.nodes {
+			if len(b.SetAside()) > 0 {
+				a = b
+			}
+		}
+		fl.stop(a.id)
+		fl.up(a.id)
+		a = fl.nodes[a.id]
+		kept := a.SetAside()
+		if len(kept) != 1 || !slices.Equal(kept[0].Jobs, []taskstate.JobID{job(2).Submit.Job.ID}) || kept[0].From == 0 || kept[0].To < kept[0].From {
+			t.Fatalf("after a restart it has set aside %+v", kept)
+		}
+		fl.settle()
+		fl.insist(job(2))
+		fl.settle()
+		if kept := a.SetAside(); len(kept) > 0 {
+			t.Errorf("the job was submitted again, and it says %+v", kept)
+		}
+	})
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		onlyHere(fl)
+		for _, b := range fl.nodes {
+			for _, kept := range b.SetAside() {
+				if err := os.Remove(kept.File); err != nil {
+					t.Fatal(err)
+				}
+				if kept := b.SetAside(); len(kept) > 0 {
+					t.Errorf("a person has looked, and it says %+v", kept)
+				}
+			}
+		}
+	})
+}
+
+func TestAVoterThatCannotSetAsideWhatOnlyItHasKeepsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		a := fl.leader()
+		if err := os.WriteFile(filepath.Join(fl.dir, a.id+"1", "set-aside"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		others := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == a.id })
+		fl.down(others...)
+		if err := patiently(a, job(2)); err == nil {
+			t.Fatal("decided by one of three")
+		}
+		_, end := a.LogEnds()
+		fl.down(a.id)
+		fl.up(others...)
+		fl.insist(job(3))
+		fl.up(a.id)
+		time.Sleep(30 * time.Second)
+		if _, now := fl.nodes[a.id].LogEnds(); now < end {
+			t.Errorf("its log ended at entry %d, and ends at entry %d now", end, now)
+		}
+	})
+}
