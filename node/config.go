@@ -70,6 +70,7 @@ type Machine struct {
 	// Journal replaces what opens the worker's journal, which it is given: a disk that takes its
 	// time.
 	Journal func(open journal.Opener) journal.Opener
+	Place   string // tells the data folder from a copy of it; "" asks the file system
 }
 
 // Propose has the ledger decide commands: see ledger.Ledger.

@@ -80,6 +80,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0, cfg.NewIdentity); err != nil {
 		return nil, err
 	}
+	n.folder.at = cfg.Machine.Place
 	n.offer.measure(n.folder.dir)
 	n.disk = &disk{dir: n.folder.dir}
 	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: func(err error) {

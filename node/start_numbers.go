@@ -181,6 +181,9 @@ func (f *folder) movedFrom(last lastBegun) string {
 
 // place is what tells a folder from a copy of it.
 func (f *folder) place() string {
+	if f.at != "" {
+		return f.at
+	}
 	info, err := os.Stat(f.path(keyFile))
 	if err != nil {
 		return ""

@@ -159,6 +159,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, Store: p.store(), NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
 			Sockets: l.machine, API: listener, Room: p.room, Propose: l.crook.wrap, Sessions: l.crook.sessions, Verify: w.verify(),
+			Place:  fmt.Sprint(p.name, " on machine ", p.lives/100), // each life has a copy of the folder; a clone is elsewhere
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },
 		},
 	}
