@@ -93,6 +93,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 	}
 	go trans.screen()
 	t.place.seat.Store(s)
+	t.stale.news.Set()
 	t.disk.unpark() // a write of before was not seen
 	t.feed.ring.bound(t.cfg.RingBytes)
 	s.observe(t.leaderMoved)

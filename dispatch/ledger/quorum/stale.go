@@ -48,7 +48,7 @@ type staleness struct {
 	wakes  *wakes
 	copy   func() (Copy, error) // this peer's own
 	resign func()               // ends this peer's term, if it leads
-	news   wake.Signal          // the seat became stale
+	news   wake.Signal          // the seat became stale, or a stale one was opened
 	voting longLock             // a vote is given, or the last word on votes that were forgotten is written
 
 	mu    sync.Mutex
@@ -181,7 +181,8 @@ func (t *staleness) newest() (end logEnd) {
 // run asks the others while the seat is stale, until ctx ends.
 func (t *staleness) run(ctx context.Context) {
 	for {
-		if !t.stale() {
+		s := t.place.seat.Load()
+		if s == nil || !t.stale() {
 			select {
 			case <-t.news:
 			case <-ctx.Done():
@@ -189,9 +190,7 @@ func (t *staleness) run(ctx context.Context) {
 			}
 			continue
 		}
-		if s := t.place.seat.Load(); s != nil {
-			t.look(ctx, s)
-		}
+		t.look(ctx, s)
 		if pause.For(ctx, hearEvery) != nil {
 			return
 		}
