@@ -301,8 +301,8 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// noteNamesakes tells on stderr of jobs that are not over and share a name which the command took for
-// another job, the newest of that name.
+// noteNamesakes tells on stderr of jobs that are not over and share a name which the command took
+// for another job, the newest of that name.
 func (c *cli) noteNamesakes(ctx context.Context, words ...string) {
 	if c.output != tableFormat {
 		return

@@ -17,6 +17,9 @@ func (o *Orders) Remove(ctx context.Context, peer string, how api.Removal) error
 	if err != nil {
 		return err
 	}
+	if id == o.cfg.Self {
+		return api.Errorf(api.Conflict, "%s is this very peer, and `peer remove` is for others: `peer leave` hands over what this one has, gives up its membership and stops it; to remove it although it cannot leave, type this at another peer", peer)
+	}
 	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.Who.Called(o.cfg.Self), Revoke: how.Revoke}}, peer+" was not removed")
 }
 
