@@ -1,12 +1,10 @@
 package covey_test
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -154,68 +152,6 @@ func sources(t *testing.T) (paths []string) {
 		t.Fatal(err)
 	}
 	return paths
-}
-
-const (
-	maxMethods = 60 // of a type: more are several owners of its fields
-	maxFiles   = 30 // of a folder: more are several packages
-)
-
-// ofOneSystem is how the names of files end that are built for some systems or dialects only, and
-// stand for one.
-var ofOneSystem = regexp.MustCompile(`_(linux|unix|darwin|windows|other|next|this)\.go$`)
-
-func TestNoTypeAndNoFolderIsTooLargeToLearn(t *testing.T) {
-	files, methods := map[string]map[string]bool{}, map[string]map[string]bool{}
-	add := func(all map[string]map[string]bool, of, what string) {
-		if all[of] == nil {
-			all[of] = map[string]bool{}
-		}
-		all[of][what] = true
-	}
-	for _, path := range sources(t) {
-		pkg := filepath.ToSlash(filepath.Dir(path))
-		add(files, pkg, ofOneSystem.ReplaceAllString(filepath.Base(path), ".go"))
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-			continue
-		}
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
-				add(methods, pkg+"."+receiver(fn.Recv.List[0].Type), fn.Name.Name)
-			}
-		}
-	}
-	delete(files, "cmd/peer") // there a file is a command
-	for pkg, all := range files {
-		if len(all) > maxFiles {
-			t.Errorf("%s has %d files, and at most %d are to be: what of them is a package of its own?", pkg, len(all), maxFiles)
-		}
-	}
-	for name, all := range methods {
-		if len(all) > maxMethods {
-			t.Errorf("%s has %d methods, and at most %d are to be: which of its fields have an owner of their own?", name, len(all), maxMethods)
-		}
-	}
-	if len(files) < len(floors)/2 || len(methods["dispatch/worker.Core"]) == 0 {
-		t.Errorf("%d folders and %d types were found", len(files), len(methods))
-	}
-}
-
-// receiver is the name of a method's type.
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.IndexListExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return "?"
 }
 
 func checkImports(t *testing.T, path string) {
