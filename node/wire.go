@@ -163,7 +163,7 @@ func (n *Node) workerConfig() worker.Config {
 			}
 			return env.Encode()
 		},
-		Publish: n.statuses.publish, Synced: n.metrics.Synced, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack,
+		Publish: n.statuses.publish, Synced: n.metrics.Synced, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack, Exhausted: n.own.Exhausted,
 		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
 		Renewed: func(inc taskstate.Incarnation, why string) {
 			n.store.Current(n.self, string(inc))

@@ -48,6 +48,7 @@ type RunReport struct {
 	Held      Confined // what it is, or was, kept from
 	Saved     *Saved   // of an end: what is kept of its files
 	Truncated bool     // of an end: not all of its output was kept, because of the cap
+	Exhausted string   // of an end: the error of its peer's machine that refused a process or a file for it; "": none did
 }
 
 // MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.

@@ -25,7 +25,7 @@ const (
 	ReasonInterrupted Reason = "interrupted"    // its peer stopped or restarted
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
-	ReasonStuck       Reason = "stuck"          // its peer's disk takes nothing, and it had not begun with the task
+	ReasonStuck       Reason = "stuck"          // its peer's disk takes nothing, or its machine refused it a process or a file, and it had not begun with the task
 	ReasonNotStarted  Reason = "not-started"    // its peer had room for it and did not start it
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonStdin       Reason = "stdin"          // what it was to read could not be had to its end

@@ -147,10 +147,14 @@ func movedBytes(pid int) (read, written int64, err error) {
 }
 
 // limitFiles bounds how many files a process may have open.
-func limitFiles(pid int, n uint64) error {
+func limitFiles(pid int, n uint64, hard bool) error {
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
 		return err
 	}
-	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(n, old.Max), Max: old.Max}, nil)
+	most := old.Max
+	if hard {
+		most = min(n, most)
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(n, old.Max), Max: most}, nil)
 }

@@ -36,4 +36,4 @@ func canMakeDisks() bool { return false }
 
 func movedBytes(int) (read, written int64, err error) { return 0, 0, errors.ErrUnsupported }
 
-func limitFiles(int, uint64) error { return errors.ErrUnsupported }
+func limitFiles(int, uint64, bool) error { return errors.ErrUnsupported }

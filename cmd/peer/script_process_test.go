@@ -411,8 +411,8 @@ func onDisk(word string, f func(*disk) error) func(*testscript.TestScript, bool,
 
 // scriptLimitFiles bounds how many files a peer that runs may have open.
 func scriptLimitFiles(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "files NAME N")
+	want(ts, neg, args, 2, "files NAME N [hard]")
 	n, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)
-	ts.Check(limitFiles(scriptProcesses(ts).get(ts, args[0]).cmd.Process.Pid, n))
+	ts.Check(limitFiles(scriptProcesses(ts).get(ts, args[0]).cmd.Process.Pid, n, len(args) > 2))
 }

@@ -75,7 +75,7 @@ func scriptLimit() time.Duration {
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
 //	readonly DIR                    DIR takes no writes; ! readonly DIR: again
 //	fill FILE                       write until the disk is full
-//	files NAME N                    the peer may have N files open
+//	files NAME N [hard]             the peer may have N files open; hard: its supervisor, too
 //	disk DIR SIZE                   a disk of its own at DIR, for the three below
 //	breakdown DIR                   it has an error and goes read-only while it is written to
 //	freeze DIR, thaw DIR            what is written to it waits, from one to the other

@@ -33,7 +33,7 @@ func (c *Core) accepted(h *ownTask) {
 // serveQueue starts those whose turn it is, and says Accepted of what has waited for a while.
 func (c *Core) serveQueue() {
 	if !c.stopping {
-		for _, h := range c.queue.next(c.held.free(c.offer), c.begun) {
+		for _, h := range c.queue.next(c.held.free(c.given()), c.begun) {
 			c.start(h)
 		}
 	}
@@ -67,6 +67,9 @@ func (c *Core) ran(reports []taskstate.RunReport) {
 		switch {
 		case r.State.Final():
 			c.over(h, s)
+			if r.Exhausted != "" {
+				c.exhausted(r.Exhausted)
+			}
 		case r.State > h.status.State:
 			if s.Saved = nil; r.State == taskstate.Saving {
 				c.held.leave(h, phaseSaving)

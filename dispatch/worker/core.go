@@ -24,18 +24,19 @@ type Core struct {
 	now      time.Time
 	out      []Effect
 
-	state     journal.State // as it is, or will be with the transaction under way, on disk
-	replaying bool          // the journal is not read yet: nothing is known of what this worker holds
-	fenced    bool          // state.Fence is on disk
-	begun     uint64        // state.Begun as it is on disk
-	last      uint64        // state.Last as it is on disk
-	saving    *journal.Txn
-	sick      error
-	refrain   error  // why nothing is taken on although the journal could take it
-	stopping  bool   // nothing is taken on or started any more
-	detached  bool   // stopping, but what runs goes on
-	lost      string // why this incarnation is over, see lose
-	signing   signing
+	state      journal.State // as it is, or will be with the transaction under way, on disk
+	replaying  bool          // the journal is not read yet: nothing is known of what this worker holds
+	fenced     bool          // state.Fence is on disk
+	begun      uint64        // state.Begun as it is on disk
+	last       uint64        // state.Last as it is on disk
+	saving     *journal.Txn
+	sick       error
+	refrain    error // why nothing is taken on although the journal could take it
+	exhaustion exhaustion
+	stopping   bool   // nothing is taken on or started any more
+	detached   bool   // stopping, but what runs goes on
+	lost       string // why this incarnation is over, see lose
+	signing    signing
 
 	held   tasks
 	bodies bodies

@@ -109,6 +109,10 @@ func (w *Loop) step(ev Event) {
 			} else {
 				w.Staged(StageReport{Job: e.Job.ID, Version: e.Job.Version, Here: true}) // the runner says what it thinks of it
 			}
+		case Exhaustion:
+			if w.cfg.Exhausted != nil {
+				w.cfg.Exhausted(e.Err)
+			}
 		case Adopt:
 			w.adopt(e.Begun)
 		}

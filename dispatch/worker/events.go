@@ -116,6 +116,8 @@ type (
 	Kept struct{ Tasks []taskstate.TaskID }
 	// Stage has the inputs of a job brought here; answered by Staged.
 	Stage struct{ Job *taskstate.Job }
+	// Exhaustion says that refusals of the machine limit what this worker takes; nil: no longer.
+	Exhaustion struct{ Err error }
 	// Adopt has the runner look for what may have been started before; answered by Adopted.
 	Adopt struct{ Begun []taskstate.Launch }
 )
@@ -129,3 +131,5 @@ func (Halt) isEffect()    {}
 func (Kept) isEffect()    {}
 func (Stage) isEffect()   {}
 func (Adopt) isEffect()   {}
+
+func (Exhaustion) isEffect() {}

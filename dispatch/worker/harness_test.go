@@ -242,6 +242,9 @@ func (b *box) effect(e Effect) {
 		}
 	case Start:
 		id := e.Launch.Task
+		if b.core.exhaustion.resting(b.now) {
+			b.t.Fatalf("%v was started while the worker rests", id)
+		}
 		if b.started[id]++; b.started[id] > 1 {
 			b.t.Fatalf("%v was started twice in one incarnation", id)
 		}

@@ -207,7 +207,7 @@ func (w *worldOfOneWorker) assign() {
 
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
-		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "saving",
+		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "refuse", "saving",
 		"stop", "recall", "supersede", "again", "again", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait", "stage", "stage",
 	}).Draw(w.r, "act") {
 	case "assign":
@@ -227,6 +227,10 @@ func (w *worldOfOneWorker) act() {
 	case "end":
 		if ids := w.begunTasks(); len(ids) > 0 {
 			w.finish(ids[w.draw("which", 0, len(ids)-1)], taskstate.Complete, "")
+		}
+	case "refuse":
+		if ids := w.sorted(); len(ids) > 0 {
+			w.refused(ids[w.draw("which", 0, len(ids)-1)])
 		}
 	case "saving":
 		if ids := slices.DeleteFunc(w.sorted(), func(id taskstate.TaskID) bool { return id.Job != jobKeep }); len(ids) > 0 {

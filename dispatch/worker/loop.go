@@ -134,6 +134,9 @@ func (w *Loop) renew(lost *lostJournal) error {
 func (w *Loop) renewed(why string) {
 	w.anew = true
 	w.cfg.Log.Error("the worker's journal is lost: it begins a new incarnation, and its tasks are settled by each job's rule", "why", why, "incarnation", w.inc)
+	if w.cfg.Exhausted != nil {
+		w.cfg.Exhausted(nil) // what the life before met may be over
+	}
 	if w.cfg.Renewed != nil {
 		w.cfg.Renewed(w.inc, why)
 	}

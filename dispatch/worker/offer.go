@@ -73,8 +73,22 @@ func (r *refrains) first() error {
 // setRefrain gives back what has not begun when the reason comes up, so that it need not wait for
 // this peer; what is granted while it lasts follows (takeOn, endComplete).
 func (c *Core) setRefrain(err error) {
-	was := c.refrain
+	was := c.refuses()
 	c.refrain = err
+	c.refusalChanged(was)
+}
+
+// refuses is why nothing is taken on; nil: something is.
+func (c *Core) refuses() error {
+	if c.refrain == nil && c.exhaustion.resting(c.now) {
+		return c.exhaustion.why
+	}
+	return c.refrain
+}
+
+// refusalChanged acts on a change of what refuses answers.
+func (c *Core) refusalChanged(was error) {
+	err := c.refuses()
 	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
@@ -103,8 +117,8 @@ func (c *Core) sendOffer() {
 
 // offered is nothing while nothing can be accepted.
 func (c *Core) offered() session.Offer {
-	o := c.offer
-	if c.sick != nil || c.refrain != nil || c.stopping || c.replaying {
+	o, why := c.given(), c.refuses()
+	if c.sick != nil || why != nil || c.stopping || c.replaying {
 		o.Resources = taskstate.Resources{}
 	}
 	switch {
@@ -112,8 +126,8 @@ func (c *Core) offered() session.Offer {
 		o.Trouble = troubled(ErrReplaying)
 	case c.sick != nil:
 		o.Trouble, o.TroubleCode = troubled(c.sick), codeOf(c.sick)
-	case c.refrain != nil:
-		o.Trouble, o.TroubleCode = troubled(c.refrain), codeOf(c.refrain)
+	case why != nil:
+		o.Trouble, o.TroubleCode = troubled(why), codeOf(why)
 	}
 	return o
 }
@@ -121,13 +135,14 @@ func (c *Core) offered() session.Offer {
 // turnAway gives back a task that was not started and must not be, so that another peer gets its
 // slot at once, and tells whether that is so.
 func (c *Core) turnAway(h *ownTask) bool {
+	why, offer := c.refuses(), c.given().Resources
 	switch {
 	case c.stopping:
 		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
-	case c.refrain != nil:
-		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(c.refrain))
-	case !h.job.job.Resources.Fits(c.offer.Resources):
-		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
+	case why != nil:
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(why))
+	case !h.job.job.Resources.Fits(offer):
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, offer))
 	default:
 		return false
 	}

@@ -92,6 +92,9 @@ type Config struct {
 	// lost. Called by NewLoop and by Run before anything is said in its name; must not block.
 	// Optional.
 	Renewed func(inc taskstate.Incarnation, why string)
+	// Exhausted hears why this worker gives tasks back and takes fewer: its machine refused it a
+	// process or a file; nil: it takes as many as before. Must not block. Optional.
+	Exhausted func(err error)
 	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether
 	// there is more room now. Optional.
 	MakeRoom func() bool

@@ -14,7 +14,7 @@ func (c *Core) flush() {
 	if c.saving != nil || c.lost != "" {
 		return
 	}
-	mark, wanted := c.queue.mark(c.held.free(c.offer), c.begun, max(minBegunAhead, 2*c.held.runs))
+	mark, wanted := c.queue.mark(c.held.free(c.given()), c.begun, max(minBegunAhead, 2*c.held.runs))
 	needed := wanted || !c.fenced || len(c.frames.fresh) > 0 || len(c.tombs.fresh) > 0 || c.tidy.size() >= lazyTidy ||
 		(c.stopping && c.tidy.size() > 0)
 	t := &journal.Txn{}

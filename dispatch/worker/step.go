@@ -32,6 +32,7 @@ func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer se
 // Step takes in one event and returns what is to be done.
 func (c *Core) Step(ev Event, now time.Time) []Effect {
 	c.now, c.out = now, nil
+	c.recovers()
 	switch e := ev.(type) {
 	case Opened:
 		c.opened(e.Stream)
@@ -72,6 +73,9 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	}
 	c.serveQueue()
 	c.flush()
+	if c.saving == nil && c.lost == "" {
+		c.wake = sooner(c.wake, c.exhaustion.wake(now))
+	}
 	return c.out
 }
 

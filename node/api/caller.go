@@ -23,6 +23,7 @@ type Caller struct {
 	As     string // the peer that submitted the task, in whose name it asks; "" if that cannot be told
 	AsName string // of that peer, for people
 	Why    string // why As is ""
+	Busy   bool   // this peer may not open another file now, which it takes to tell what asks
 
 	Token string // over TCP: the name of the token that was shown
 	Scope Scope  // of it
@@ -144,6 +145,8 @@ func Audited(log *audit.Log) func(Noted) {
 func (g *Gate) permits(r *http.Request, want right, b Backend) error {
 	c := CallerOf(r.Context())
 	switch {
+	case c.Busy:
+		return Errorf(Failed, "this peer may not open another file now, so it cannot tell which process asks: try again; if that lasts, raise `ulimit -n` of its user and start it again")
 	case c.Token != "" && c.Scope.Has(want.scope()):
 		return nil
 	case c.Token != "" && want == own:

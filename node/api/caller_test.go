@@ -222,6 +222,15 @@ func TestAProcessOfATaskThatIsNotKnownLearnsWhatEveryMemberMayKnow(t *testing.T)
 	}
 }
 
+func TestAPeerThatMayOpenNoFileToTellWhatAsksSaysToTryAgain(t *testing.T) {
+	c, _ := guarded(t, backend(), &api.Gate{Self: "self"}, api.Caller{Inside: true, Busy: true, Why: "too many open files"})
+	for what, err := range asked(t.Context(), c) {
+		if err == nil || !strings.Contains(err.Error(), "try again") || strings.Contains(err.Error(), "runs in a task") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestCallsThatChangeSomethingAreNotedAndThoseThatWereRefused(t *testing.T) {
 	var noted []string
 	note := func(n api.Noted) {

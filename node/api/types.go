@@ -64,6 +64,7 @@ const (
 	TroubleCopied        = "copied-identity" // another peer with this one's key answers at the same time
 	TroubleMoved         = "folder-moved"    // its data folder was made in another place or on another machine
 	TroubleDiskFull      = "disk-full"       // next to nothing can be written on its disk any more
+	TroubleExhausted     = "exhausted"       // its machine refused it a process or an open file: it takes fewer tasks
 	TroubleNoRoom        = "no-room"         // the inputs of a job found no room there, whose tasks go elsewhere
 	TroubleStoreFull     = "store-full"      // what tasks left there takes all the room it has for that
 	TroubleTurnedBack    = "turned-back"     // its data folder is older than what others saw of it

@@ -30,6 +30,8 @@ func Of(c net.Conn) (Process, error) {
 		const pidfd = 77 // SO_PEERPIDFD
 		if n, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, pidfd); err == nil {
 			p.fd = n
+		} else if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			wrong = err // it may be there
 		} else if !errors.Is(err, syscall.ENOPROTOOPT) { // it has ended and was reaped
 			wrong = errors.New("the process that asked has ended")
 		}

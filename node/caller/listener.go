@@ -53,7 +53,7 @@ func (l *Listener) Greet(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // freshTask is how long a process is looked at again that belongs to a task not yet noted: one
-// that asks in the first moment of its life.
+// that asks in the first moment of its life. The same while this peer may not open another file.
 const freshTask = time.Second
 
 // who is the process of a connection. What cannot be told counts as inside a task, but where the
@@ -63,12 +63,15 @@ func (l *Listener) who(conn net.Conn) api.Caller {
 	if !ok || errors.Is(from.err, errors.ErrUnsupported) {
 		return api.Caller{UID: -1}
 	}
+	if supervise.Exhausted(from.err) {
+		return api.Caller{UID: -1, Inside: true, Busy: true}
+	}
 	if from.err != nil {
 		return api.Caller{UID: -1, Inside: true, Why: from.err.Error()}
 	}
 	who := api.Caller{PID: from.p.PID, UID: from.p.UID}
 	task, inside, err := supervise.Whose(l.Tasks, from.p.PID)
-	for until := time.Now().Add(freshTask); inside && task == "" && err == nil && time.Now().Before(until); {
+	for until := time.Now().Add(freshTask); inside && task == "" && (err == nil || supervise.Exhausted(err)) && time.Now().Before(until); {
 		time.Sleep(freshTask / 100)
 		task, inside, err = supervise.Whose(l.Tasks, from.p.PID)
 	}
@@ -76,7 +79,7 @@ func (l *Listener) who(conn net.Conn) api.Caller {
 		err = errors.New("the process that asks has ended")
 	}
 	if err != nil {
-		who.Inside, who.Why = true, err.Error()
+		who.Inside, who.Why, who.Busy = true, err.Error(), supervise.Exhausted(err)
 		return who
 	}
 	if who.Inside, who.Task = inside, task; !inside {

@@ -83,5 +83,5 @@ func room(look func() (supervise.Room, error)) doctor.Known[doctor.Room] {
 	if err != nil {
 		return doctor.NotTried[doctor.Room](err.Error())
 	}
-	return doctor.Is(doctor.Room{Free: r.Free, Total: r.Total, LowLimit: r.Mark(), ReadOnly: r.ReadOnly})
+	return doctor.Is(doctor.Room{Free: r.Free, Total: r.Total, LowLimit: r.Mark(), Inodes: r.Inodes, AllInodes: r.AllInodes, LowFiles: r.InodeMark(), ReadOnly: r.ReadOnly})
 }

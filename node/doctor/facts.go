@@ -85,8 +85,9 @@ type Sync struct {
 
 // Room is how the disk stands, in bytes. Below Mark a peer takes no tasks.
 type Room struct {
-	Free, Total, LowLimit int64
-	ReadOnly              bool
+	Free, Total, LowLimit       int64
+	Inodes, AllInodes, LowFiles int64 // the same of inodes; AllInodes is 0 where there is no fixed number
+	ReadOnly                    bool
 }
 
 // Folder is whose the data folder is, and where.

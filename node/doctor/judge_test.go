@@ -90,6 +90,7 @@ var cases = []struct {
 	{"room", api.FindingOK, Facts{Room: Is(Room{Free: 9 << 30, Total: 100 << 30, LowLimit: 1 << 30})}, "9216 MiB of 100 GiB are free"},
 	{"room", api.FindingWarn, Facts{Room: Is(Room{Free: 2 << 30, Total: 100 << 30, LowLimit: 1 << 30})}, "nearly full"},
 	{"room", api.FindingFail, Facts{Dir: "/d", Room: Is(Room{Free: 1 << 20, Total: 100 << 30, LowLimit: 1 << 30})}, "its disk is full: 1 MiB are free of 100 GiB, and below 1024 MiB it takes no tasks: make room on the disk with /d"},
+	{"room", api.FindingFail, Facts{Dir: "/d", Room: Is(Room{Free: 50 << 30, Total: 100 << 30, LowLimit: 1 << 30, Inodes: 7, AllInodes: 100_000, LowFiles: 2000})}, "no inodes left: 7 are free of 100000, and below 2000 it takes no tasks: remove files from the disk with /d"},
 	{"room", api.FindingFail, Facts{Room: Is(Room{ReadOnly: true, Free: 9 << 40, Total: 9 << 40})}, "read-only"},
 
 	{"folder", api.FindingOK, Facts{Folder: Is(Folder{Owner: "c", User: "c", Mode: "drwx------", FS: "ext4"})}, "its own (drwx------) and on a disk of this machine, ext4"},

@@ -42,6 +42,8 @@ func (l *list) room(dir string, r Room) {
 		l.fail("room", "check that disk, and mount it for writing", "its disk is read-only")
 	case r.Free < r.LowLimit:
 		l.fail("room", do, "its disk is full: %s are free of %s, and below %s it takes no tasks", size(r.Free), size(r.Total), size(r.LowLimit))
+	case r.Inodes < r.LowFiles:
+		l.fail("room", "remove files from the disk with "+dir, "its disk has next to no inodes left: %d are free of %d, and below %d it takes no tasks", r.Inodes, r.AllInodes, r.LowFiles)
 	case r.Free < r.Total/nearlyShare && r.Free < nearlyFull:
 		l.warn("room", do, "its disk is nearly full: %s are free of %s", size(r.Free), size(r.Total))
 	default:

@@ -33,6 +33,8 @@ const (
 // change its mind all the time.
 const wellShare = 8
 
+func well(mark int64) int64 { return mark + mark/wellShare }
+
 // every is how often the disk is looked at, and lookAge how old a look may be that Low rests on.
 const (
 	every   = 2 * time.Second
@@ -70,6 +72,9 @@ func (l *Low) Error() string {
 	if l.Room.ReadOnly {
 		return fmt.Sprintf("the disk with the data folder %s is read-only, so this peer takes no tasks: check that disk and mount it for writing", l.Dir)
 	}
+	if l.Room.OutOfInodes() {
+		return fmt.Sprintf("the disk with the data folder %s has next to no inodes left: %d are free of %d, and below %d this peer takes no tasks; remove files there", l.Dir, l.Room.Inodes, l.Room.AllInodes, l.Room.InodeMark())
+	}
 	return fmt.Sprintf("the disk with the data folder %s is full: %s are free of %s, and below %s this peer takes no tasks; make room there", l.Dir, size(l.Room.Free), size(l.Room.Total), size(l.Room.Mark()))
 }
 
@@ -81,6 +86,9 @@ func (k *Watch) Advice() string {
 		return "Look at the disk with the data folder " + k.cfg.Dir
 	case r.ReadOnly:
 		return fmt.Sprintf("The disk with the data folder %s is read-only: check it, mount it for writing", k.cfg.Dir)
+	}
+	if r.OutOfInodes() {
+		return fmt.Sprintf("The disk with the data folder %s has %d inodes free: remove files until %d are", k.cfg.Dir, r.Inodes, r.InodeMark())
 	}
 	return fmt.Sprintf("The disk with the data folder %s has %s free: make at least %s free there", k.cfg.Dir, size(r.Free), size(r.Mark()))
 }
@@ -179,7 +187,7 @@ func (k *Watch) Lacks() int64 {
 	if low == nil || low.Room.ReadOnly {
 		return 0
 	}
-	return max(1, low.Room.Mark()+low.Room.Mark()/wellShare-low.Room.Free)
+	return max(1, well(low.Room.Mark())-low.Room.Free)
 }
 
 func (k *Watch) look() {
@@ -189,7 +197,7 @@ func (k *Watch) look() {
 	k.seen, k.room = time.Now(), r
 	switch {
 	case err != nil:
-	case r.Low(), k.low != nil && r.Free < r.Mark()+r.Mark()/wellShare:
+	case r.Low(), k.low != nil && (r.Free < well(r.Mark()) || r.Inodes < well(r.InodeMark())):
 		k.low = &Low{Dir: k.cfg.Dir, Room: r}
 	default:
 		k.low = nil
@@ -212,7 +220,7 @@ func (k *Watch) restock() {
 	r := k.room
 	k.mu.Unlock()
 	n := min(maxReserve, r.Total/reserveShare)
-	if n == 0 || r.Free < r.Mark()+r.Mark()/wellShare+n {
+	if n == 0 || r.Free < well(r.Mark())+n {
 		return
 	}
 	f, err := os.OpenFile(k.path(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -73,6 +73,31 @@ func TestADiskIsSaidToBeFullOnceAndToBeWellOnlyWhenThereIsClearlyMoreRoom(t *tes
 	})
 }
 
+func TestADiskWithoutInodesIsSaidToBeFullUntilThereAreClearlyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := supervise.Room{Free: 1 << 40, Total: 1 << 41, Inodes: 30_000, AllInodes: 100_000}
+		k := room.Open(room.Config{Dir: t.TempDir(), Say: func(error) {}, Look: func() (supervise.Room, error) { return at, nil }})
+		for _, c := range []struct {
+			free int64
+			low  bool
+		}{{2000, false}, {1999, true}, {2100, true}, {2250, false}} {
+			at.Inodes = c.free
+			time.Sleep(time.Second) // a look is good for a moment
+			low := k.LowNow()
+			if (low != nil) != c.low {
+				t.Errorf("with %d inodes: %v", c.free, low)
+			}
+			if c.free == 1999 && (low == nil || low.Code() != api.TroubleDiskFull || !strings.Contains(low.Error(), "1999 are free of 100000") || k.Lacks() == 0 || !strings.Contains(k.Advice(), "1999 inodes free")) {
+				t.Errorf("%v; %s; %d", low, k.Advice(), k.Lacks())
+			}
+		}
+		at.Inodes, at.AllInodes = 0, 0 // as btrfs has it
+		if time.Sleep(time.Second); k.LowNow() != nil {
+			t.Errorf("a file system without a number of inodes: %v", k.LowNow())
+		}
+	})
+}
+
 // A disk that hangs must hold up neither the peer's end nor those who ask.
 func TestADiskThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/coveyproject/covey/node/blob/tree"
 	"github.com/coveyproject/covey/node/keep"
 	"github.com/coveyproject/covey/node/runner/process"
+	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -78,8 +79,8 @@ type gathered struct {
 	roots []piece.Root // all that belongs to it
 }
 
-// tries is how often a task's files are read that change meanwhile: what a process left behind is
-// killed within a second.
+// tries is how often a task's files are read that change meanwhile, or cannot be opened because too
+// many are open: what a process left behind is killed within a second.
 const (
 	tries      = 4
 	tryAgainIn = 700 * time.Millisecond
@@ -91,7 +92,7 @@ func (g *gathering) add(t *task) {
 	for try := 1; ; try++ {
 		one.collected, one.roots = collected{}, nil
 		one.err = g.collect(t.ctx, one)
-		if try == tries || !errors.Is(one.err, disk.ErrChanged) || wait(t.ctx, tryAgainIn) != nil {
+		if try == tries || !errors.Is(one.err, disk.ErrChanged) && !supervise.Exhausted(one.err) || wait(t.ctx, tryAgainIn) != nil {
 			break
 		}
 	}

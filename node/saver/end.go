@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/node/blob/store"
 	"github.com/coveyproject/covey/node/blob/tree"
 	"github.com/coveyproject/covey/node/keep"
+	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -79,6 +80,9 @@ func settle(job *taskstate.Job, self taskstate.PeerID, end taskstate.RunReport, 
 		}
 	case c.err != nil:
 		r.State, r.Reason = taskstate.Failed, taskstate.ReasonOutputLost
+		if supervise.Exhausted(c.err) {
+			r.Exhausted = c.err.Error()
+		}
 		r.Message = add(r.Message, "it ended well, but its files could not be kept: "+advice(c.err))
 	case missing && cmp.Or(job.Outputs.Missing, taskstate.MissingFails) == taskstate.MissingFails:
 		r.State, r.Reason = taskstate.Failed, taskstate.ReasonNoOutput

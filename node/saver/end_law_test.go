@@ -3,7 +3,9 @@ package saver
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -35,6 +37,9 @@ func TestTheEndOfATaskFollowsFromItsProcessAndFromWhatWasFound(t *testing.T) {
 			c.err = fmt.Errorf("%w: it leads out", tree.ErrRefused)
 		case 2:
 			c.err = errors.New("the disk is broken")
+			if yes("too many files are open") {
+				c.err = &fs.PathError{Op: "open", Path: "work", Err: syscall.EMFILE}
+			}
 		default:
 			if yes("logs") {
 				c.saved.Logs = piece.Root{1}
@@ -53,6 +58,9 @@ func TestTheEndOfATaskFollowsFromItsProcessAndFromWhatWasFound(t *testing.T) {
 			}
 		}
 		r, copies := settle(job, "me", end, c)
+		if lost := r.Reason == taskstate.ReasonOutputLost && errors.Is(c.err, syscall.EMFILE); (r.Exhausted != "") != lost {
+			t.Fatalf("%+v: %v", r, c.err)
+		}
 
 		missing := len(c.unmatched) > 0 && job.Outputs.Missing != taskstate.MissingOK && job.Outputs.Missing != taskstate.MissingWarns
 		complete := end.State == taskstate.Complete && c.err == nil && !missing && len(c.left.Refused) == 0

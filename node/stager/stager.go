@@ -17,6 +17,7 @@ import (
 	"github.com/coveyproject/covey/node/blob/disk"
 	"github.com/coveyproject/covey/node/blob/store"
 	"github.com/coveyproject/covey/node/blob/tree"
+	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -227,9 +228,11 @@ func (s *Stager) firstRefusal(x *set) bool {
 	return true
 }
 
+// noRoom reports whether this peer cannot take inputs for now, which others may: its disk or store
+// is full, or its machine refuses it another open file.
 func noRoom(err error) bool {
 	var full *disk.NoRoom
-	return errors.Is(err, store.ErrNoRoom) || errors.As(err, &full) || isFull(err)
+	return errors.Is(err, store.ErrNoRoom) || errors.As(err, &full) || isFull(err) || supervise.Exhausted(err)
 }
 
 // rest waits, but not when somebody has come who may have what is missing. It tells whether to go

@@ -76,6 +76,18 @@ func (o Own) DiskFull(err error) {
 	}
 }
 
+// Exhausted says that the machine refuses this peer processes or files.
+func (o Own) Exhausted(err error) {
+	if err == nil {
+		o.hold(api.TroubleExhausted, "")
+		o.Log.Info("this peer takes as many tasks as before")
+		return
+	}
+	if o.hold(api.TroubleExhausted, err.Error()) {
+		o.Log.Error("this peer takes fewer tasks", "err", err)
+	}
+}
+
 // StoreFull says that what is left to keep here has no room.
 func (o Own) StoreFull(err error) {
 	if err == nil {

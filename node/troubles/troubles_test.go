@@ -47,7 +47,7 @@ func TestWhatIsWrongWithThisPeerIsSaidOnceInItsLogAndTakenBackWhenItIsOver(t *te
 	var log strings.Builder
 	own := Own{Self: "wren", All: &all, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	full := errors.New("not a byte is left")
-	for what, say := range map[string]func(error){"audit": own.Audit, "disk": own.DiskFull, "store": own.StoreFull} {
+	for what, say := range map[string]func(error){"audit": own.Audit, "disk": own.DiskFull, "store": own.StoreFull, "exhausted": own.Exhausted} {
 		log.Reset()
 		say(full)
 		say(full)

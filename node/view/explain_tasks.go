@@ -140,7 +140,7 @@ func whyGivenUp(r taskstate.Reason) string {
 	case taskstate.ReasonUnreachable:
 		return "its peer could not be reached for as long as the job allows"
 	case taskstate.ReasonStuck:
-		return "its peer's disk takes nothing, and it was not begun"
+		return "its peer's disk takes nothing, or its machine refused it a process or a file, and it was not begun"
 	case taskstate.ReasonNoRoom:
 		return "its peer had no room for its inputs, and it was not begun"
 	case taskstate.ReasonPolicy:

@@ -12,8 +12,9 @@ import (
 )
 
 type rejection struct {
-	reason  taskstate.Reason
-	message string
+	reason    taskstate.Reason
+	message   string
+	exhausted string // the error by which the machine refused this peer a process or a file; "": it did not
 }
 
 func (r *rejection) Error() string { return r.message }

@@ -91,7 +91,17 @@ func unprepared(err error) *rejection {
 	if supervise.TakesNothing(err) {
 		return reject(taskstate.ReasonStuck, "could not be prepared, the disk of its peer takes nothing: %v", err)
 	}
+	if supervise.Exhausted(err) {
+		return exhausted(err.Error())
+	}
 	return reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
+}
+
+// exhausted is why a task could not be started that its peer's machine refused a process or a file.
+func exhausted(text string) *rejection {
+	why := reject(taskstate.ReasonStuck, "its peer's machine refused it a process or a file: %s", text)
+	why.exhausted = text
+	return why
 }
 
 func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
@@ -99,7 +109,7 @@ func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
 }
 
 func rejected(why *rejection) taskstate.RunReport {
-	return taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message}
+	return taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message, Exhausted: why.exhausted}
 }
 
 // emptyOutput leaves the two files of a task that never ran, so that its output is empty instead of
@@ -297,8 +307,10 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 		why := startError(name, e.Cause())
 		if supervise.TakesNothing(e.Cause()) {
 			why = unprepared(e.Cause())
+		} else if supervise.Exhausted(e.Cause()) {
+			why = exhausted(cmp.Or(e.Err, e.Cause().Error()))
 		}
-		rep.State, rep.Reason, rep.Message = taskstate.Rejected, why.reason, why.message
+		rep.State, rep.Reason, rep.Message, rep.Exhausted = taskstate.Rejected, why.reason, why.message, why.exhausted
 	case e.Kind == supervise.Lost:
 		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, lostMessage(e)
 	case e.Timeout:
@@ -307,10 +319,13 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped before it started"
 	case e.Reason == supervise.ReasonInput:
 		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonStdin, cmp.Or(t.starved, "stopped: its peer's disk did not give back what it was to read")
+	case e.Reason == string(taskstate.ReasonInterrupted) && t.stop == "":
+		rep.State, rep.Exit, rep.Signal, rep.Reason = taskstate.Orphaned, taskstate.NoExit, 0, taskstate.ReasonInterrupted
+		rep.Message = "its supervisor was stopped, as at a shutdown of the machine, and stopped it"
 	case e.Reason != "":
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped: "+e.Reason
 	case e.Unseen:
-		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, "it ended, its exit code is unknown: "+e.Err
+		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, "it ended, its exit code is unknown: "+e.Err
 	case e.Lost() != nil:
 		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonOutputLost, lostOutput(e)
 	case e.Signal != 0:

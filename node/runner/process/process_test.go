@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -372,5 +374,21 @@ func TestAnEndSaysHowLongItTook(t *testing.T) {
 	h.Start(l)
 	if end := h.end(l.Task); end.Took != 0 {
 		t.Errorf("what never ran took %d ms", end.Took)
+	}
+}
+
+func TestAProcessThatTheMachineRefusesForNowIsGivenBackWithTheReason(t *testing.T) {
+	job := process(taskstate.Process{Command: []string{"true"}})
+	for _, errno := range []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		end := classify(&task{launch: launch(job, 1)}, supervise.Event{Kind: supervise.Refused, Errno: int(errno), Err: "what happened"})
+		if end.State != taskstate.Rejected || end.Reason != taskstate.ReasonStuck || end.Exhausted != "what happened" || !strings.Contains(end.Message, "what happened") {
+			t.Errorf("%v: %+v", errno, end)
+		}
+		if why := unprepared(fmt.Errorf("open: %w", errno)); why.reason != taskstate.ReasonStuck || why.exhausted == "" {
+			t.Errorf("%v while it was prepared: %+v", errno, why)
+		}
+	}
+	if end := classify(&task{launch: launch(job, 1)}, supervise.Event{Kind: supervise.Refused, Errno: int(syscall.ENOENT)}); end.Exhausted != "" {
+		t.Errorf("no such file: %+v", end)
 	}
 }

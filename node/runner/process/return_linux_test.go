@@ -119,7 +119,9 @@ func supervisorOf(dir string) int {
 	return 0
 }
 
-func killSupervisor(t *testing.T, dir string) {
+func killSupervisor(t *testing.T, dir string) { signalSupervisor(t, dir, syscall.SIGKILL) }
+
+func signalSupervisor(t *testing.T, dir string, sig syscall.Signal) {
 	t.Helper()
 	pid := supervisorOf(dir)
 	if pid == 0 {
@@ -129,7 +131,7 @@ func killSupervisor(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = p.Kill()
+	_ = p.Signal(sig)
 	eventually(t, "the supervisor is gone", func() bool { return supervisorOf(dir) != pid })
 }
 
@@ -306,7 +308,7 @@ func TestWhenTheSupervisorIsKilledWithItsPeerTasksGoOnWithoutAnExitCode(t *testi
 		t.Errorf("what ended unseen: %+v", end)
 	}
 	l.flag("2")
-	if end := h.end(slotID(2)); end.State != taskstate.Failed || end.Exit != taskstate.NoExit || !strings.Contains(end.Message, "exit code is unknown") {
+	if end := h.end(slotID(2)); end.State != taskstate.Orphaned || end.Reason != taskstate.ReasonInterrupted || end.Exit != taskstate.NoExit || !strings.Contains(end.Message, "exit code is unknown") {
 		t.Errorf("what was taken up: %+v", end)
 	}
 	h.Stop(slotID(3), taskstate.ReasonCancelled)
@@ -330,13 +332,31 @@ func TestWhenOnlyTheSupervisorIsKilledANewOneTakesOver(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if end := h.end(l.Task); end.State != taskstate.Failed || end.Exit != taskstate.NoExit {
+	if end := h.end(l.Task); end.State != taskstate.Orphaned || end.Reason != taskstate.ReasonInterrupted || end.Exit != taskstate.NoExit {
 		t.Errorf("%+v", end)
 	}
 	again := launch(shell("exit 4"), 2)
 	h.Start(again)
 	if end := h.end(again.Task); end.Exit != 4 {
 		t.Errorf("%+v", end)
+	}
+}
+
+// A machine that is shut down asks all processes to end: what the supervisor stops then was not
+// cancelled by anybody.
+func TestWhatASupervisorStopsThatIsAskedToEndIsInterrupted(t *testing.T) {
+	h := start(t, nil)
+	h.Adopt(nil)
+	for slot, line := range []string{"sleep 1000", "trap 'exit 0' TERM; while :; do sleep 0.01; done"} {
+		l := launch(shell("%s", line), slot+1)
+		h.Start(l)
+		h.running(l.Task)
+	}
+	signalSupervisor(t, h.dir, syscall.SIGTERM)
+	for slot := range 2 {
+		if end := h.end(slotID(slot + 1)); end.State != taskstate.Orphaned || end.Reason != taskstate.ReasonInterrupted || end.Exit != taskstate.NoExit {
+			t.Errorf("%+v", end)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProc
 	w.jobs <- func() bool {
 		around, err := s.enter(once)
 		if err != nil {
-			err = fmt.Errorf("it cannot be kept from what it must not reach: %v", err) // not the error itself: what executing the program fails with means something else
+			err = confineError(err)
 		} else {
 			err = fork(s.attr(), around)
 		}
@@ -54,6 +54,17 @@ func Run(s *Spec, once func(func() error) error, fork func(attr *syscall.SysProc
 		return again
 	}
 	return <-done
+}
+
+// confineError is an error of what a process is to be kept from. It is not the system's error
+// itself: what executing the program fails with means something else. A limit of the machine, which
+// is ENOSPC for namespaces, is what Exhausted knows.
+func confineError(err error) error {
+	const what = "it cannot be kept from what it must not reach: "
+	if Exhausted(err) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS) {
+		return fmt.Errorf(what+"%v: %w", err, syscall.EAGAIN)
+	}
+	return fmt.Errorf(what+"%v", err)
 }
 
 // worker is a thread that goes where one process is to be, and back, and then where another is to

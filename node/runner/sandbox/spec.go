@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Spec is what one process is kept from.
@@ -157,4 +158,15 @@ func (s Spec) Check() error {
 // Hidden tells whether p lies in a folder that is hidden.
 func (s Spec) Hidden(p string) bool {
 	return slices.ContainsFunc(s.Hide, func(h string) bool { return strings.HasPrefix(p, h+"/") })
+}
+
+// Exhausted reports whether an error means that the system refused this process another process,
+// thread or open file for now.
+func Exhausted(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -60,6 +60,7 @@ type Engine struct {
 	shut   bool
 	sick   bool // ends could not be kept on disk
 	room   roomWatch
+	spent  refusal
 }
 
 type unackedEnd struct {

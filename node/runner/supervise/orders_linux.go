@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -198,7 +199,11 @@ func (c *Client) refuse(err error) {
 	c.next = others
 	c.mu.Unlock()
 	for _, o := range starts {
-		c.cfg.Sink(refused(o.spec.Task, err))
+		e := refused(o.spec.Task, err)
+		if c.foreign == nil && !TakesNothing(err) { // no program is to blame, whatever the error
+			e.Errno = int(syscall.EAGAIN)
+		}
+		c.cfg.Sink(e)
 	}
 	c.mu.Lock()
 }

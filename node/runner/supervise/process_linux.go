@@ -13,8 +13,10 @@ import (
 )
 
 // BootID is different after every start of the machine; "" if it cannot be read.
-func BootID() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+func BootID() string { return new(glance).bootID() }
+
+func (g *glance) bootID() string {
+	b, err := g.read("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
@@ -34,7 +36,10 @@ func sinceBoot() int64 {
 
 // startedAt reads when a process started, in milliseconds since boot, to the hundredth of a second.
 func startedAt(pid int) (int64, bool) {
-	f := statFields(pid)
+	return startOf(statFields(pid))
+}
+
+func startOf(f []string) (int64, bool) {
 	const startTime = 22 - 3 // field 22 of the line; the first of f is field 3
 	if len(f) <= startTime {
 		return 0, false
@@ -65,8 +70,22 @@ func stateOf(pid int) byte {
 
 // statFields are the fields of a process's stat line from the third on; nil if there is no such
 // process.
-func statFields(pid int) []string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func statFields(pid int) []string { return new(glance).statFields(pid) }
+
+// glance reads files about processes. err is the newest refusal of the system to open one: what
+// was read then may look as if a process were not there.
+type glance struct{ err error }
+
+func (g *glance) read(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if Exhausted(err) {
+		g.err = err
+	}
+	return b, err
+}
+
+func (g *glance) statFields(pid int) []string {
+	b, err := g.read("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return nil
 	}

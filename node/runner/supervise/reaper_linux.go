@@ -235,8 +235,11 @@ func fromBelow(c net.Conn) bool {
 
 // isBelow tells whether a process descends from this one.
 func isBelow(pid int) bool {
+	var g glance
 	for range mostAncestors {
-		switch f := statFields(pid); {
+		switch f := g.statFields(pid); {
+		case g.err != nil: // it cannot be looked at
+			return true
 		case pid == os.Getpid():
 			return true
 		case pid <= 1: // 0: it is in no namespace of processes that is seen from here

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"github.com/coveyproject/covey/node/runner/sandbox"
 )
 
 // Below so much free room a disk is low: not even one task could write all the output it may by
@@ -15,17 +17,28 @@ const (
 	lowShare = 20
 )
 
+// A task takes about eight inodes, and what is queued on a peer a few hundred tasks.
+const lowInodes = 2000
+
 // Room is how a file system stands.
 type Room struct {
 	Free, Total int64 // bytes; Free is what those who are not root may still write
 	ReadOnly    bool
+
+	Inodes, AllInodes int64 // free ones, and all; AllInodes is 0 where the file system has no fixed number
 }
 
 // Mark is the free room below which the disk is low, in bytes.
 func (r Room) Mark() int64 { return min(lowRoom, r.Total/lowShare) }
 
-// Low tells whether next to nothing can be written any more.
-func (r Room) Low() bool { return r.ReadOnly || r.Free < r.Mark() }
+// InodeMark is the number of free inodes below which the disk is low.
+func (r Room) InodeMark() int64 { return min(lowInodes, r.AllInodes/lowShare) }
+
+// OutOfInodes reports whether the disk is low because next to no file can be made.
+func (r Room) OutOfInodes() bool { return r.Inodes < r.InodeMark() }
+
+// Low reports whether next to nothing can be written any more.
+func (r Room) Low() bool { return r.ReadOnly || r.Free < r.Mark() || r.OutOfInodes() }
 
 // TakesNothing reports whether an error means that a disk takes no writes: it is full, read-only,
 // broken, or gone.
@@ -40,6 +53,10 @@ func TakesNothing(err error) bool {
 	}
 	return false
 }
+
+// Exhausted reports whether an error means that the system refused this process another process,
+// thread or open file for now.
+func Exhausted(err error) bool { return sandbox.Exhausted(err) }
 
 // roomAge is how old a look at the disk may be: however many tasks end, it costs no more than a
 // hundred calls of the system a second. No disk gets from low to full in that time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -87,6 +88,10 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, Event{Kind: Ended, Task: x.spec.Task, At: now(), Reason: stop, Unbegun: true})
 		return
 	}
+	if err := e.refusedLately(); err != nil {
+		e.over(x, refused(x.spec.Task, err))
+		return
+	}
 	c := e.capOf(x.spec)
 	out, err := openOutput(x.spec.Home, c)
 	if err != nil {
@@ -131,6 +136,7 @@ func (e *Engine) fork(x *proc) {
 		x.group.Kill()
 		out.close()
 		in.close()
+		e.noteRefusal(err)
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
@@ -138,6 +144,51 @@ func (e *Engine) fork(x *proc) {
 	e.forked(x, p, out, rec, began)
 	e.feed(x)
 	e.follow(x, p)
+}
+
+// refusal is the newest error by which the system refused a process. What is to be started within
+// refusalAge is not tried: a Go program that is refused a thread ends, and every try may need one.
+type refusal struct {
+	err error
+	at  time.Time
+}
+
+const refusalAge = 250 * time.Millisecond
+
+func (e *Engine) noteRefusal(err error) {
+	if Exhausted(err) {
+		e.mu.Lock()
+		e.spent = refusal{err, time.Now()}
+		e.mu.Unlock()
+	}
+}
+
+func (e *Engine) refusedLately() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.spent.err != nil && time.Since(e.spent.at) < refusalAge {
+		return e.spent.err
+	}
+	return nil
+}
+
+// spareThreads is how many threads a supervisor makes when it begins, before its tasks take all
+// that it may have.
+const spareThreads = 8
+
+// makeThreads has the runtime make n threads, which it keeps.
+func makeThreads(n int) {
+	var all sync.WaitGroup
+	all.Add(n)
+	for range n {
+		go func() { // ends when all n have a thread
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			all.Done()
+			all.Wait()
+		}()
+	}
+	all.Wait()
 }
 
 func (e *Engine) capOf(s Spec) outputCap {

@@ -23,8 +23,9 @@ const (
 )
 
 const (
-	helloWait  = 5 * time.Second
-	houseEvery = time.Second
+	helloWait   = 5 * time.Second
+	houseEvery  = time.Second
+	acceptPause = 100 * time.Millisecond
 )
 
 // server is a supervisor: an Engine and one peer at a time. Orders of a peer that was killed are
@@ -48,6 +49,7 @@ func superviseMain(dir string) int {
 	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
 	likeOthers("/proc/self/oom_score_adj")
 	adoptOrphans()
+	makeThreads(spareThreads)
 	s := &server{orphans: reapOrphans, dir: dir, guard: make(chan int, 1), log: newLog(os.Stderr, time.Now, logLimit)}
 	if err := s.run(); err != nil {
 		s.log.write(err.Error())
@@ -78,20 +80,7 @@ func (s *server) run() (err error) {
 		return err
 	}
 	peers := make(chan net.Conn)
-	go func() { // ends with the listener, and so with this process
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if fromBelow(c) {
-				s.log.write("a process of a task wanted to give orders, and was sent away")
-				_ = c.Close()
-				continue
-			}
-			peers <- c
-		}
-	}()
+	go s.accept(l, peers) // ends with the listener, and so with this process
 	s.live(peers)
 	mine := !s.forgotten()
 	err = s.engine.Close("interrupted")
@@ -102,6 +91,24 @@ func (s *server) run() (err error) {
 		_ = os.Remove(filepath.Join(s.dir, socketName)) // while the lock is held
 	}
 	return err
+}
+
+// accept hands on the peers that connect, until the listener is closed.
+func (s *server) accept(l net.Listener, peers chan<- net.Conn) {
+	for {
+		c, err := l.Accept()
+		switch {
+		case Exhausted(err): // the peer waits in the queue of the socket
+			time.Sleep(acceptPause)
+		case err != nil:
+			return
+		case fromBelow(c):
+			s.log.write("a process of a task wanted to give orders, and was sent away")
+			_ = c.Close()
+		default:
+			peers <- c
+		}
+	}
 }
 
 // live serves one peer after the other until nothing runs and nobody is there.

@@ -122,7 +122,7 @@ func TestWhatATaskOfAUserOfItsOwnLeavesBehindEndsWithIt(t *testing.T) {
 
 func TestTheLimitThatEverybodyMayReadIsTheOneThatIsAskedFor(t *testing.T) {
 	if err := withTag("a.1.1", func() error {
-		if cur, ok := limitRead(os.Getpid()); !ok || cur != tagOf("a.1.1") {
+		if cur, ok := new(glance).limitRead(os.Getpid()); !ok || cur != tagOf("a.1.1") {
 			t.Errorf("%d, %v; want %d", cur, ok, tagOf("a.1.1"))
 		}
 		return nil

@@ -52,10 +52,12 @@ func canTag() bool {
 }
 
 // tagAt is the tag of a process, 0 if it has none or may not be asked.
-func tagAt(pid int) uint64 {
+func tagAt(pid int) uint64 { return new(glance).tagAt(pid) }
+
+func (g *glance) tagAt(pid int) uint64 {
 	l, ok := limitOf(pid, nil)
 	if !ok && os.Geteuid() == 0 {
-		l.cur, ok = limitRead(pid)
+		l.cur, ok = g.limitRead(pid)
 	}
 	if ok && l.cur>>62 == 1 {
 		return l.cur
@@ -65,8 +67,8 @@ func tagAt(pid int) uint64 {
 
 // limitRead is the same limit as everybody may read it: a root without CAP_SYS_RESOURCE, as in
 // containers, may not ask for that of a task which has a user of its own.
-func limitRead(pid int) (cur uint64, ok bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
+func (g *glance) limitRead(pid int) (cur uint64, ok bool) {
+	b, err := g.read("/proc/" + strconv.Itoa(pid) + "/limits")
 	if err != nil {
 		return 0, false
 	}

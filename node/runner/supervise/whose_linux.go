@@ -19,9 +19,18 @@ const mostAncestors = 1024
 // of a task, or, above what has lost its parents, the supervisor. Then task is "", as it is when
 // only the inherited limit tells, which a process can change: it is some task's.
 //
-// An error says that the process cannot be looked at any more.
+// An error says that the process cannot be looked at any more, or not now (Exhausted).
 func Whose(dir string, pid int) (task string, inside bool, err error) {
-	firsts, err := firstProcesses(dir)
+	var g glance
+	task, inside, err = g.whose(dir, pid)
+	if g.err != nil { // what could not be read may be what tells it
+		return "", true, g.err
+	}
+	return task, inside, err
+}
+
+func (g *glance) whose(dir string, pid int) (task string, inside bool, err error) {
+	firsts, err := g.firstProcesses(dir)
 	if err != nil {
 		return "", false, err
 	}
@@ -31,8 +40,8 @@ func Whose(dir string, pid int) (task string, inside bool, err error) {
 	}
 	tagged, younger := false, int64(0)
 	for n := 0; pid > 1; n++ {
-		f := statFields(pid)
-		at, ok := startedAt(pid)
+		f := g.statFields(pid)
+		at, ok := startOf(f)
 		switch {
 		case !ok && n > 0 && errors.Is(syscall.Kill(pid, 0), syscall.EPERM):
 			return "", tagged, nil // another user's, of whom nothing can be seen: no task's
@@ -40,10 +49,10 @@ func Whose(dir string, pid int) (task string, inside bool, err error) {
 			return "", true, errors.New("its parents ended while they were looked at")
 		case firsts[pid].began(at):
 			return firsts[pid].task, true, nil
-		case supervises(pid, dir):
+		case g.supervises(pid, dir):
 			return "", true, nil
 		}
-		tagged = tagged || tags[tagAt(pid)]
+		tagged = tagged || tags[g.tagAt(pid)]
 		const parent = 4 - 3 // field 4 of the line; the first of f is field 3
 		pid, younger = number(f[parent]), at
 	}
@@ -51,14 +60,14 @@ func Whose(dir string, pid int) (task string, inside bool, err error) {
 }
 
 // firstProcesses are the first processes of the tasks that run, as the supervisor has noted them.
-func firstProcesses(dir string) (map[int]record, error) {
-	b, err := os.ReadFile(filepath.Join(dir, runningFile))
+func (g *glance) firstProcesses(dir string) (map[int]record, error) {
+	b, err := g.read(filepath.Join(dir, runningFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	boot, firsts := BootID(), map[int]record{}
+	boot, firsts := g.bootID(), map[int]record{}
 	for ; len(b) >= recordSize; b = b[recordSize:] {
 		if r, ok := parseRecord(string(b[:recordSize])); ok && r.pid > 1 && r.boot == boot {
 			firsts[r.pid] = r
@@ -75,9 +84,9 @@ func (r record) began(at int64) bool {
 // supervises tells whether a process is a supervisor of this folder: by its command, and by the
 // folder it works in, which may have been moved since. A process that only makes itself look like
 // one takes itself for a task's.
-func supervises(pid int, dir string) bool {
+func (g *glance) supervises(pid int, dir string) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
-	its, ok := supervised(proc)
+	its, ok := g.supervised(proc)
 	if !ok {
 		return false
 	}
@@ -90,8 +99,8 @@ func supervises(pid int, dir string) bool {
 }
 
 // supervised is the tasks folder that a supervisor was started for.
-func supervised(proc string) (dir string, ok bool) {
-	b, err := os.ReadFile(proc + "/cmdline")
+func (g *glance) supervised(proc string) (dir string, ok bool) {
+	b, err := g.read(proc + "/cmdline")
 	args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 	if err != nil || len(args) != 3 || args[1] != beginWord {
 		return "", false
@@ -104,7 +113,7 @@ func supervised(proc string) (dir string, ok bool) {
 func Supervised(dir string) bool {
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	return slices.ContainsFunc(procs, func(proc string) bool {
-		its, ok := supervised(proc)
+		its, ok := new(glance).supervised(proc)
 		return ok && its == dir
 	})
 }
