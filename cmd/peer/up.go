@@ -408,7 +408,12 @@ func awaitReady(ctx context.Context, c *cli, ended <-chan error, logPath string,
 	}
 }
 
-// untilInterrupted ends the context at Ctrl-C; SIGTERM already does (main).
+// untilInterrupted ends the context at Ctrl-C and when the terminal is closed, unless the peer was
+// started to outlive that (nohup); SIGTERM already does (main).
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
 }

@@ -135,7 +135,8 @@ func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
 func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
 
 // A worker that keeps its session and starts nothing of what it has, although by its own reports it
-// has room for it, loses it after StartWithin and is passed over for a while. Nobody else can tell
+// has room for it, or does not even say that it has it, loses it after StartWithin and is passed
+// over for a while. Nobody else can tell
 // whether it is broken or lies.
 const (
 	stallLook = 5 * time.Second
@@ -149,11 +150,13 @@ type heldAttempt struct {
 	index uint64 // of the assignment
 	need  taskstate.Resources
 	begun bool
+	mute  bool // its worker has said nothing of it
 }
 
 // stalls watches the tasks of one worker that have not begun. It is pure.
 type stalls struct {
 	watched map[taskstate.TaskID]stalled
+	mute    map[taskstate.TaskID]time.Time // since when the worker says nothing of it
 }
 
 // look tells which tasks could have begun for too long. A task's clock runs while there is room for
@@ -188,6 +191,27 @@ func (s *stalls) look(free taskstate.Resources, tasks []heldAttempt, now time.Ti
 		}
 	}
 	s.watched = next
+	return s.addMute(due, tasks, now, within)
+}
+
+// addMute adds to due the tasks of which the worker has said nothing for too long. It says at once
+// that it has a task, whether or not there is room.
+func (s *stalls) addMute(due []taskstate.TaskID, tasks []heldAttempt, now time.Time, within time.Duration) []taskstate.TaskID {
+	next := map[taskstate.TaskID]time.Time{}
+	for _, g := range tasks {
+		if !g.mute {
+			continue
+		}
+		since, ok := s.mute[g.task]
+		if !ok {
+			since = now
+		}
+		next[g.task] = since
+		if now.Sub(since) >= within && !slices.Contains(due, g.task) {
+			due = append(due, g.task)
+		}
+	}
+	s.mute = next
 	return due
 }
 

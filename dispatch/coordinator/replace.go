@@ -106,7 +106,7 @@ func (rp *replacer) reported(p *peerState) (out []heldAttempt) {
 		for n, r := range h.slots {
 			if !r.is(ended|saving|deciding) && r.state != taskstate.Preparing { // that waits for its inputs, and says so
 				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				out = append(out, heldAttempt{t, r.index, h.job.body(int(r.version)).Resources, r.state >= taskstate.Starting})
+				out = append(out, heldAttempt{t, r.index, h.job.body(int(r.version)).Resources, r.state >= taskstate.Starting, r.state <= taskstate.Assigned})
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing
 			now += rapid.IntRange(0, 12).Draw(r, "pause")
 			has = slices.DeleteFunc(has, func(x task) bool { return x.begun && x.ends <= now })
 			if len(has) < 12 {
-				has = append(has, task{heldAttempt: heldAttempt{taskstate.Task("j", i+1, 1), uint64(i / 3), cpus(rapid.IntRange(0, offer).Draw(r, "need")), false}})
+				has = append(has, task{heldAttempt: heldAttempt{taskstate.Task("j", i+1, 1), uint64(i / 3), cpus(rapid.IntRange(0, offer).Draw(r, "need")), false, false}})
 			}
 			free := cpus(offer)
 			for _, x := range has {
@@ -69,7 +69,7 @@ func TestWhatAWorkerDoesNotStartIsDueAfterABoundedTime(t *testing.T) {
 			var has []heldAttempt
 			for i := range n {
 				if !gone[i] {
-					has = append(has, heldAttempt{taskstate.Task("j", i+1, 1), uint64(i), cpus(1), false})
+					has = append(has, heldAttempt{taskstate.Task("j", i+1, 1), uint64(i), cpus(1), false, false})
 				}
 			}
 			due := s.look(cpus(2), has, time.Unix(int64(at), 0), 30*time.Second)
@@ -115,5 +115,25 @@ func TestAWorkerThatBeatsAndStartsNothingLosesWhatItGotAndIsPassedOver(t *testin
 	r.commands("batch a 1 once.1.1=running")
 	if got := r.commands("submit m count=1 cpus=1"); !strings.Contains(got, "m[1.1] to a") {
 		t.Errorf("it starts what it has, and is passed over still:\n%s", got)
+	}
+}
+
+// The worker runs something that fills it, and says nothing of what came after that.
+func TestWhatAWorkerDoesNotEvenAcceptIsGivenBackAlsoWhereThereIsNoRoom(t *testing.T) {
+	r := newRig(t, CoreConfig{StartWithin: 30 * time.Second})
+	r.commands("member a", "hello a cpus=3", "submit long count=1 cpus=3", "batch a 1 long.1.1=running",
+		"submit j count=1 cpus=1", "submit said count=1 cpus=1", "submit once count=1 cpus=1 wait")
+	if got := r.commands("batch a 2 said.1.1=accepted", "advance 29s a"); strings.Contains(got, "supersede") || strings.Contains(got, "recall") {
+		t.Fatalf("too soon:\n%s", got)
+	}
+	got := r.commands("advance 10s a")
+	if !strings.Contains(got, "supersede j.1.1 (not-started) again") || strings.Contains(got, "said.1.1") || strings.Contains(got, "long.1.1") {
+		t.Errorf("%s", got)
+	}
+	if !strings.Contains(got, "recall once.1.1") || strings.Contains(got, "supersede once") {
+		t.Errorf("what must not run twice goes back only when its worker has sworn off it:\n%s", got)
+	}
+	if got := r.commands("dropped a once.1.1"); !strings.Contains(got, "supersede once.1.1") || !strings.Contains(got, "again") {
+		t.Errorf("its worker has: %s", got)
 	}
 }
