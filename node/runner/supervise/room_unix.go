@@ -15,6 +15,8 @@ func RoomOf(dir string) (Room, error) {
 	}
 	const readOnly = 1 // ST_RDONLY, MNT_RDONLY
 	block := int64(st.Bsize)
-	return Room{Free: int64(st.Bavail) * block, Total: int64(st.Blocks) * block, ReadOnly: st.Flags&readOnly != 0,
-		Inodes: int64(st.Ffree), AllInodes: int64(st.Files)}, nil
+	return Room{
+		Free: int64(st.Bavail) * block, Total: int64(st.Blocks) * block, ReadOnly: st.Flags&readOnly != 0,
+		Inodes: int64(st.Ffree), AllInodes: int64(st.Files),
+	}, nil
 }
