@@ -33,8 +33,8 @@ type confiner struct {
 	real  func(path string) string // a path of the tasks folder without links
 	holds sandbox.Holds
 	rules bool // where folders cannot be hidden by mounts, rules hide them and nothing else
-	// others are folders where other users' sockets may be. Rules on files have no say in who connects
-	// to a socket, so isolated tasks find them empty.
+	// others are folders where other users' sockets may be. Rules on files have no say in who
+	// connects to a socket, so isolated tasks find them empty.
 	others []string
 	users  *users // nil: all tasks run as this peer's user
 }

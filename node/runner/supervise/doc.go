@@ -26,10 +26,10 @@
 // A process started in a task is known as long as it lives, also outside of the task's process
 // group, by a limit it inherits (tag_linux.go). A stop reaches it, and within a second of the
 // task's end it is killed. One in a control group of its own (sandbox.Groups) ends with that,
-// whatever it gave up. What loses its parent becomes the supervisor's child (reaper_linux.go),
-// so that Whose can tell of any process whether it is a task's; one that gave up the limit then, and
-// whose environment names no task that runs, is killed within a second. A task has the descriptors 0, 1 and
-// 2 and no others.
+// whatever it gave up. What loses its parent becomes the supervisor's child (reaper_linux.go), so
+// that Whose can tell of any process whether it is a task's; one that gave up the limit then, and
+// whose environment names no task that runs, is killed within a second. A task has the descriptors
+// 0, 1 and 2 and no others.
 //
 // The package uses the standard library only, and its supervisor begins before most packages of the
 // program are initialised (begin_linux.go). Where there is no supervisor – all but Linux – an
