@@ -128,6 +128,42 @@ func TestACoordinatorForgesNoJobOfAnAdmin(t *testing.T) {
 	}
 }
 
+// A coordinator decides that a job runs where its submitter did not want it. The worker holds what
+// was signed against itself.
+func TestAJobRunsOnlyWhereItsSignedConstraintsHoldWhicheverPeerCoordinates(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	liar, worker, admin := all[0], all[1], all[2]
+	if _, err := admin.Backend().SetLabels(timed(t), worker.self, api.Labels{Set: map[string]string{"lab": "north"}}); err != nil {
+		t.Fatal(err)
+	}
+	pinned := func(name, where string) string {
+		j := noopJob(name, 1, 0)
+		j.Constraints = []string{where, "peer.label.nowhere == x"} // honest placement leaves it alone
+		if where == "" {
+			j.Constraints = []string{"peer.id == " + worker.self, "peer.name == two", "peer.label.lab == north", "peer.addr != 203.0.113.0/24"}
+		}
+		return admin.submit(j)
+	}
+	for name, where := range map[string]string{
+		"id": "peer.id == " + admin.self, "not-this": "peer.id != " + worker.self, "name": "peer.name == three", "label": "peer.label.lab == south", "os": "peer.os == plan9",
+	} {
+		id := pinned(name, where)
+		if _, r, err := liar.decides(ledger.Command{Assign: &ledger.Assign{
+			Job: taskstate.JobID(id), Peer: worker.self, Incarnation: worker.worker.Incarnation(), Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}},
+		}}); err != nil || r[0].Refused != ledger.CodeNone {
+			t.Fatalf("the liar could not give it the task, so nothing is shown: %v, %v", r, err)
+		}
+		eventually(t, where+" is kept", func() (bool, string) {
+			lines := worker.refusals(id)
+			return len(lines) == 1 && strings.Contains(lines[0], "its constraint peer."), strings.Join(lines, "")
+		})
+	}
+	if last, _ := worker.outcome(pinned("here", "")); last.State != "complete" {
+		t.Errorf("where all of them hold it is %+v", last)
+	}
+}
+
 // lies is what a coordinator adds, once, to what it gives a worker next. Nil: it is honest.
 type lies struct {
 	atomic.Pointer[func(*session.Assignments)]

@@ -14,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 )
 
 // offering is what this peer gives to tasks. It owns which addresses were offered last.
@@ -51,6 +52,18 @@ func (f *offering) now() session.Offer {
 		o.Policy = new(f.owner.Now().Digest())
 	}
 	return o
+}
+
+// facts is what constraints can ask about this peer, with the addresses that were offered last: the
+// coordinator knows those.
+func (f *offering) facts(self taskstate.PeerID) constraint.Facts {
+	o := f.now()
+	f.mu.Lock()
+	if f.at != nil {
+		o.Addrs = f.at
+	}
+	f.mu.Unlock()
+	return o.Facts(self)
 }
 
 // diskShare is what part of a disk is not offered to tasks.

@@ -45,6 +45,7 @@ import (
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 	"github.com/coveyproject/covey/trust/audit"
 	"github.com/coveyproject/covey/trust/policy"
 	"github.com/coveyproject/covey/trust/seal"
@@ -326,7 +327,8 @@ func (n *Node) openWork() (err error) {
 	}
 	n.owner = guard.NewOwner(guard.OwnerConfig{
 		Path: n.folder.path(policy.FileName), Self: n.self, Cluster: n.roster.Cluster, Now: n.now, Verify: n.cfg.Machine.verify, Roles: n.given.Roles, Changed: n.policyChanged, Replica: n.replica,
-		User: n.cfg.TaskUser, Older: n.folder.older, Life: func() taskstate.Incarnation { return n.worker.Incarnation() },
+		Facts: func() constraint.Facts { return n.offer.facts(n.self) },
+		User:  n.cfg.TaskUser, Older: n.folder.older, Life: func() taskstate.Incarnation { return n.worker.Incarnation() },
 	})
 	n.offer.owner = n.owner
 	if n.runner, err = n.newRunner(); err != nil {

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -201,15 +200,8 @@ func (p *peerState) drained() bool { return p.member.Availability == ledger.Avai
 // describe gathers anew what constraints can ask about a peer.
 func (ps *peers) describe(p *peerState) {
 	o := p.offer
-	about := &constraint.Facts{
-		ID: p.id, Name: o.Name, OS: o.OS, Arch: o.Arch, MilliCPU: o.Resources.MilliCPU, Memory: o.Resources.Memory,
-		Offers: o.Resources.Others.Map(), Labels: p.member.LabelsOver(o.Labels),
-	}
-	for _, text := range o.Addrs {
-		if a, err := netip.ParseAddr(text); err == nil {
-			about.Addrs = append(about.Addrs, a.Unmap())
-		}
-	}
+	about := new(o.Facts(p.id))
+	about.Labels = p.member.LabelsOver(o.Labels)
 	if p.about != nil && sameFacts(p.about, about) {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/constraint"
 	"github.com/coveyproject/covey/taskstate/spell"
 	"github.com/coveyproject/covey/trust/policy"
 )
@@ -31,6 +32,9 @@ type OwnerConfig struct {
 	Life    func() taskstate.Incarnation                // of this peer, that tasks are given to
 	Roles   func(key taskstate.PeerID) []admission.Role // that people gave it: may take a while to find out
 	Changed func()                                      // what is in force, or can be read, has changed
+	// Facts is what constraints can ask about this peer, as it tells the coordinator, without
+	// labels that people gave it. Optional.
+	Facts func() constraint.Facts
 	// Older tells that no version which has policies has run here yet.
 	Older bool
 }
@@ -90,13 +94,15 @@ const (
 )
 
 // given holds what the coordinator says of a task – which attempt of which slot, started by which
-// moment – against what the ledger says.
+// moment, on which peer – against what the ledger says and the submitter signed.
 func (o *Owner) given(l *taskstate.Launch) (err error) {
 	var stamp int64
 	life := o.cfg.Life()
 	o.cfg.Replica.Read(func(s *ledger.State) {
 		stamp = s.Stamp()
-		err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life)
+		if err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life); err == nil {
+			err = o.unmet(s, l.Job)
+		}
 	})
 	now := max(stamp, o.cfg.Now())
 	from, by := l.Job.Origin, l.Job.Order
@@ -108,6 +114,26 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsure, err)
+	}
+	return nil
+}
+
+// unmet names a constraint of a job that this peer does not meet: the submitter signed them, and a
+// coordinator in bad hands could place the job anywhere.
+func (o *Owner) unmet(s *ledger.State, job *taskstate.Job) error {
+	if o.cfg.Facts == nil || len(job.Constraints) == 0 {
+		return nil
+	}
+	wants, err := constraint.ParseAll(job.Constraints)
+	if err != nil {
+		return err
+	}
+	facts := o.cfg.Facts()
+	if m, known := s.Member(o.cfg.Self); known {
+		facts.Labels = m.LabelsOver(facts.Labels)
+	}
+	if at := constraint.FirstBroken(wants, &facts); at >= 0 {
+		return fmt.Errorf("its constraint %s is not met by this peer", wants[at])
 	}
 	return nil
 }
