@@ -97,11 +97,14 @@ const (
 // moment, on which peer – against what the ledger says and the submitter signed.
 func (o *Owner) given(l *taskstate.Launch) (err error) {
 	var stamp int64
-	life := o.cfg.Life()
+	life, facts := o.cfg.Life(), constraint.Facts{}
+	if o.cfg.Facts != nil && len(l.Job.Constraints) > 0 {
+		facts = o.cfg.Facts()
+	}
 	o.cfg.Replica.Read(func(s *ledger.State) {
 		stamp = s.Stamp()
-		if err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life); err == nil {
-			err = o.unmet(s, l.Job)
+		if err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life); err == nil && facts.ID != "" {
+			err = unmet(s, l.Job, facts)
 		}
 	})
 	now := max(stamp, o.cfg.Now())
@@ -120,16 +123,12 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 
 // unmet names a constraint of a job that this peer does not meet: the submitter signed them, and a
 // coordinator in bad hands could place the job anywhere.
-func (o *Owner) unmet(s *ledger.State, job *taskstate.Job) error {
-	if o.cfg.Facts == nil || len(job.Constraints) == 0 {
-		return nil
-	}
+func unmet(s *ledger.State, job *taskstate.Job, facts constraint.Facts) error {
 	wants, err := constraint.ParseAll(job.Constraints)
 	if err != nil {
 		return err
 	}
-	facts := o.cfg.Facts()
-	if m, known := s.Member(o.cfg.Self); known {
+	if m, known := s.Member(facts.ID); known {
 		facts.Labels = m.LabelsOver(facts.Labels)
 	}
 	if at := constraint.FirstBroken(wants, &facts); at >= 0 {
