@@ -40,7 +40,7 @@ type Config struct {
 	API        door.Listen // where the API is served over TCP, besides the socket; nowhere unless it is said
 	Testnet    bool        // the API may cut this peer off from others
 	Version    string
-	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
+	KeepOutput int64            // bytes that the files of finished jobs may take here, and 16 times what copies of output may; default 16 GiB
 	Store      int64            // bytes that copies of files for others may take here; negative: none; default: a fair share of the disk
 	Now        func() time.Time // the machine's clock; default time.Now
 	Say        func(string)     // tells a person, in a sentence, what the start waits for; default: the log

@@ -252,8 +252,8 @@ func (n *Node) sweepConfig() sweep.Config {
 	}
 }
 
-// copiesSweep removes copies of what tasks printed with their jobs. They stay within their budget by
-// themselves.
+// copiesSweep removes copies of what tasks printed with their jobs. They stay within their budget
+// without it.
 func (n *Node) copiesSweep() sweep.Config {
 	return sweep.Config{
 		Dir: n.files.copies.Dir, Keep: math.MaxInt64, Replica: n.replica, Held: n.held.Has, Forget: func() {}, Clean: n.files.copies.Remove, Current: n.keeper.InSync, Log: n.log,

@@ -131,8 +131,8 @@ func (j *Job) Saves() bool { return j.HasOutputs() || j.KeepLogs > 1 }
 // HasOutputs tells whether files of the job's tasks are kept, besides what they print.
 func (j *Job) HasOutputs() bool { return j.Outputs != nil || j.Withheld != nil && j.Withheld.Saves }
 
-// PrintsTwice reports whether another peer keeps a copy of what the job's tasks print once they have
-// ended. A job that says how many copies there are to be has its own way (Saves), or wants one.
+// PrintsTwice reports whether another peer keeps a copy of what the job's tasks print, soon after
+// their end. A job that says how many copies there are to be has its own way (Saves), or wants one.
 func (j *Job) PrintsTwice() bool {
 	return !j.Type.Lasts() && !j.Saves() && j.KeepLogs == 0 && j.Run.Noop == nil
 }

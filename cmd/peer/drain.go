@@ -33,10 +33,10 @@ PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that 
 --wait returns when nothing is left there: every task given to it has ended, its last status is
 acknowledged, and what tasks left and printed there is kept by another peer, too. Nothing is lost
 if it is then switched off. Where no other peer can take what tasks printed, it names their jobs and
-ends with exit code 6; --drop-output goes on without. With --timeout it gives up waiting with exit code 5 and says what is left; the drain
-goes on. So it does after Ctrl-C. For a peer
-that is drained already it only waits, and the grace it was given stays; without --wait, or with
---grace, what is said now holds.`,
+ends with exit code 6; --drop-output goes on without. With --timeout it gives up waiting with exit
+code 5 and says what is left; the drain goes on, as it does after Ctrl-C. For a peer that is drained
+already it only waits, and the grace it was given stays; without --wait, or with --grace, what is
+said now holds.`,
 		Example: `  peer drain laptop --wait && ssh laptop peer down
   peer drain laptop --grace 10m --reason "goes to the repair shop"
   peer drain self`,

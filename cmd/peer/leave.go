@@ -10,7 +10,8 @@ func leaveCommand(c *cli) *cobra.Command {
 		Short: "Stop this peer's tasks, give up its membership and stop it",
 		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere.
 What tasks left and printed is handed to other peers first; where none can take it, the jobs are
-named and the peer stays. To come back it needs a ticket. To stop it for a while only, use ` + "`peer down`.",
+named and the peer stays. To come back it needs a ticket. To stop it for a while only, use
+` + "`peer down`.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl := c.client()

@@ -114,7 +114,7 @@ func (f *upFlags) register(fl *pflag.FlagSet, cfg *node.Config) {
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` CPUs (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
 	fl.StringVar(&f.disk, "disk", "", "offer disk of this `SIZE`; 0: none (default what is free\nwhen it starts, less a tenth of the disk)")
-	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
+	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first,\nand copies of what tasks print elsewhere a sixteenth of it (default 16GiB)")
 	fl.StringVar(&f.store, "store", "", "keep copies of files for others in `SIZE` of the disk; 0: none\n(default a quarter of the disk, or what is free, less a tenth of it)")
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")

@@ -136,10 +136,10 @@ type Job struct {
 	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are
 	// counted as what they were when last heard of.
 	Unreachable []Away `json:"unreachable,omitempty"`
-	// Sole lists the peers that have the only copy of what some of its tasks printed; only where one
-	// job is asked for.
+	// Sole lists the peers that have the only copy of what some of its tasks printed, where one job
+	// is asked for.
 	Sole []SoleOutput `json:"sole,omitempty"`
-	Pace        *Pace  `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
+	Pace *Pace        `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
 }
 
 // Order is what a job is run on: somebody's signature.

@@ -79,7 +79,7 @@ type SoleJob struct {
 }
 
 // Tasks is how many tasks there are in the jobs that are named.
-func (s *Sole) Tasks() (n int) {
+func (s Sole) Tasks() (n int) {
 	for _, j := range s.Jobs {
 		n += j.Tasks
 	}
@@ -88,8 +88,8 @@ func (s *Sole) Tasks() (n int) {
 
 // PrintedKeeper keeps what tasks printed on other peers.
 type PrintedKeeper interface {
-	// Take keeps what a peer sends, and returns the places of what it does not keep. going is called
-	// while it takes time. A refusal of all is a *Refused.
+	// Take keeps what a peer sends, and returns the places of what it does not keep. It calls going
+	// while that takes time. A refusal of all is a *Refused.
 	Take(ctx context.Context, peer string, b Batch, going func(bytes int64) error) (lacks []int, err error)
 	// Sole is what this peer alone has of a job, or of all. leaving: as if it were about to go.
 	Sole(ctx context.Context, job taskstate.JobID, leaving bool) (Sole, error)
@@ -108,7 +108,7 @@ func (s *Server) printed(ctx context.Context, peer string, c net.Conn, f *reques
 func (s *Server) answerPrinted(ctx context.Context, peer string, c net.Conn, f *request, busy bool, going func(bytes int64) error) (a answer, err error) {
 	b := Batch{Job: taskstate.JobID(f.Job), Tasks: f.Printed, Offer: f.Offer, Flush: f.Read}
 	switch {
-	case s.cfg.Printed == nil:
+	case s.cfg.Printed == nil, !s.cfg.Stores && !f.Sole:
 		return a, &Refused{Code: CodeNone}
 	case busy:
 		return a, &Refused{Code: CodeBusy}
@@ -128,8 +128,8 @@ func (s *Server) answerPrinted(ctx context.Context, peer string, c net.Conn, f *
 }
 
 // clip is as much as fits into an answer.
-func (s *Sole) clip() *Sole {
-	out := *s
+func (s Sole) clip() *Sole {
+	out := s
 	if n := len(out.Jobs) - maxSoleJobs; n > 0 {
 		out.Jobs, out.More = out.Jobs[:maxSoleJobs], out.More+n
 	}
@@ -149,8 +149,8 @@ func Send(ctx context.Context, d Dialer, peer string, b Batch, moved func(bytes 
 	return a.Lacks, err
 }
 
-// AskSole asks a peer what it alone has of what tasks of a job printed, or of all jobs. leaving: the
-// answer is unsure until the peer, which is drained, has handed over what it could.
+// AskSole asks a peer what it alone has of what tasks of a job printed, or of all jobs. leaving:
+// the answer is unsure until the peer, which is drained, has handed over what it could.
 func AskSole(ctx context.Context, d Dialer, peer string, job taskstate.JobID, leaving bool) (s Sole, err error) {
 	a, err := exchange(ctx, d, peer, request{Job: string(job), Sole: true, Read: leaving}, nil)
 	switch {

@@ -30,7 +30,7 @@ func TestAPinTellsWhoseItIs(t *testing.T) {
 // same when it is written again.
 func FuzzRequest(f *testing.F) {
 	good := Request{Task: taskstate.Task("k3v5q7x2ab", 1, 2), Saved: taskstate.Saved{Root: piece.Root{1}, Logs: piece.Root{2}, Bytes: 3, Files: 4}, Holders: []string{"wren"}}
-	for _, r := range []request{good.frame(), {Job: "../x", Slot: 1, Attempt: 1}, {Job: "a", Slot: -1, Root: []byte{1}}, {Holders: []string{""}}} {
+	for _, r := range []request{good.frame(), {Job: "../x", Slot: 1, Attempt: 1}, {Job: "a", Slot: -1, Root: []byte{1}}, {Holders: []string{""}}, {Job: "a", Printed: []Printed{{Slot: 1, Attempt: 1, Out: 2, Stdout: []byte("ab")}}}, {Job: "a", Printed: []Printed{{Slot: 1, Attempt: 1, Out: 3, Stdout: []byte("ab")}}}} {
 		b, err := wire.Marshal(r)
 		if err != nil {
 			f.Fatal(err)
@@ -41,6 +41,13 @@ func FuzzRequest(f *testing.F) {
 		var raw request
 		if wire.Unmarshal(b, &raw) != nil {
 			return
+		}
+		if b := (Batch{Job: taskstate.JobID(raw.Job), Tasks: raw.Printed}); b.check() == nil {
+			for i, p := range b.Tasks {
+				if _, err := b.Task(i).Folder(); err != nil || p.Bytes() < 0 || len(p.Stdout)+len(p.Stderr) > 0 && !p.Inline() {
+					t.Fatalf("%+v", p)
+				}
+			}
 		}
 		r, err := raw.parse()
 		if err != nil {

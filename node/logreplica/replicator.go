@@ -184,7 +184,7 @@ func (r *Replicator) scan(now time.Time) {
 	var all []Output
 	at := map[taskstate.TaskID]bool{} // it ran here
 	for _, dir := range []string{r.cfg.Tasks, r.cfg.Store.Dir} {
-		for task, p := range outputsBelow(dir, "") {
+		for task, p := range outputsBelow(dir) {
 			if _, _, runs := r.cfg.Live(task); runs || at[task] {
 				continue
 			}

@@ -80,7 +80,7 @@ type Store struct {
 // OpenStore counts what is in a folder, which need not exist.
 func OpenStore(dir string, budget Budget) *Store {
 	s := &Store{Dir: dir, budget: budget, of: map[taskstate.JobID]int64{}, busy: map[taskstate.TaskID]bool{}}
-	for task, p := range outputsBelow(dir, "") {
+	for task, p := range outputsBelow(dir) {
 		n := cost(&p)
 		s.of[task.Job] += n
 		s.all += n
@@ -92,14 +92,10 @@ func OpenStore(dir string, budget Budget) *Store {
 	return s
 }
 
-// outputsBelow finds the output of tasks below a folder, of one job or of all. What cannot be read is not there.
-func outputsBelow(dir string, only taskstate.JobID) map[taskstate.TaskID]keep.Printed {
+// outputsBelow finds the output of tasks below a folder. What cannot be read is not there.
+func outputsBelow(dir string) map[taskstate.TaskID]keep.Printed {
 	out := map[taskstate.TaskID]keep.Printed{}
-	jobs := []string{string(only)}
-	if only == "" {
-		jobs = names(dir)
-	}
-	for _, job := range jobs {
+	for _, job := range names(dir) {
 		if name, err := taskstate.JobID(job).Folder(); err != nil || name != job {
 			continue
 		}

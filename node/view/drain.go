@@ -1,21 +1,15 @@
 package view
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
-	"github.com/coveyproject/covey/node/keep"
-	"github.com/coveyproject/covey/node/logreplica"
-	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -66,7 +60,7 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 		if err != nil {
 			return err
 		}
-		stuck := v.soleAt(ctx, &line)
+		stuck := soleOutput{&v.cfg, v.Who}.left(ctx, &line)
 		if now := fmt.Sprintf("%+v", line.Tasks) + line.Note + fmt.Sprint(line.Only, line.Sole); now != told || line.empty() {
 			told = now
 			if err := send(line.Draining); err != nil || line.empty() {
@@ -150,92 +144,6 @@ func (v *View) onlyAt(id taskstate.PeerID) (n int) {
 		}
 	})
 	return n
-}
-
-// soleAt finds out what tasks printed that only a peer has which is drained and has no tasks any
-// more. The error is that no other peer takes it.
-func (v *View) soleAt(ctx context.Context, d *draining) error {
-	if d.Left > 0 {
-		return nil
-	}
-	asking, cancel := context.WithTimeout(ctx, soleLimit)
-	defer cancel()
-	s, err := v.cfg.Copies().SoleAt(asking, d.Peer, "", true)
-	switch {
-	case errors.Is(err, keep.ErrHungUp): // a version before 0.3 hands nothing over
-		return nil
-	case err != nil:
-		if d.Sole = v.printedOn(d.Peer); d.Sole > 0 {
-			d.Note = fmt.Sprintf("it cannot be asked whether another peer has what its tasks printed (%s)", p2p.Why(err))
-		}
-		return nil
-	}
-	d.unsure, d.Sole = s.Unsure, s.Tasks()
-	for _, j := range s.Jobs {
-		d.Jobs = append(d.Jobs, j.Job)
-	}
-	if s.Unsure || d.Sole == 0 || d.Only > 0 {
-		return nil
-	}
-	return api.Errorf(api.Conflict, "%s is not empty: %s. Read it first (`peer logs JOB`), or let another peer join; `peer drain %s --wait --drop-output` goes on without it",
-		d.Name, logreplica.SoleText(&s), d.Name)
-}
-
-// soleLimit bounds how long a peer is asked what it alone has.
-const soleLimit = 5 * time.Second
-
-// printedOn is how many tasks ended on a peer that may have printed what is to be kept twice.
-func (v *View) printedOn(id taskstate.PeerID) (n int) {
-	v.cfg.Replica.Read(func(s *ledger.State) {
-		for j := range s.Jobs() {
-			if !j.Job().PrintsTwice() {
-				continue
-			}
-			for slot := 1; slot <= j.Slots(); slot++ {
-				if r := j.Slot(slot); r.Peer == id && r.Final != nil {
-					n++
-				}
-			}
-		}
-	})
-	return n
-}
-
-// soleOf is what is kept once of what tasks of a job printed, as the peers say that ran some.
-func (v *View) soleOf(ctx context.Context, job taskstate.JobID) (out []api.SoleOutput) {
-	ran := map[taskstate.PeerID]bool{}
-	v.cfg.Replica.Read(func(s *ledger.State) {
-		j, ok := s.Job(job)
-		if !ok || !j.Job().PrintsTwice() {
-			return
-		}
-		for slot := 1; slot <= j.Slots(); slot++ {
-			if r := j.Slot(slot); r.Final != nil && r.Peer != "" {
-				ran[r.Peer] = true
-			}
-		}
-	})
-	ctx, cancel := context.WithTimeout(ctx, soleLimit)
-	defer cancel()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for peer := range ran {
-		if m, met := v.cfg.Members().Get(peer); !met || m.Verdict == membership.Dead {
-			continue
-		}
-		wg.Go(func() {
-			s, err := v.cfg.Copies().SoleAt(ctx, peer, job, false)
-			if err != nil || len(s.Jobs) == 0 {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out = append(out, api.SoleOutput{Peer: peer, PeerName: v.Who.Name(peer), Tasks: s.Tasks(), Bytes: s.Jobs[0].Bytes, Why: s.Jobs[0].Why})
-		})
-	}
-	wg.Wait()
-	slices.SortFunc(out, func(a, b api.SoleOutput) int { return cmp.Compare(a.Peer, b.Peer) })
-	return out
 }
 
 // whyLeft says what keeps the tasks of a drained peer where it is not they themselves.

@@ -141,7 +141,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
 		row.Spec = v.specOf(spec)
 	}
-	row.Sole = v.soleOf(ctx, job)
+	row.Sole = soleOutput{&v.cfg, v.Who}.of(ctx, job)
 	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 }
 

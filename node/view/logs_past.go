@@ -59,7 +59,7 @@ func (l *logReader) fromCopy(ctx context.Context, ran taskstate.PeerID, req *tas
 			job = j.Job()
 		}
 	})
-	if job == nil || !job.PrintsTwice() {
+	if job == nil || !job.PrintsTwice() || l.view.cfg.Copies == nil {
 		return false
 	}
 	l.mu.Lock()

@@ -37,7 +37,7 @@ type Config struct {
 	Output  func() Output                                               // output of the tasks that ran here
 	Net     Net                                                         // connections, and output from elsewhere
 	Kept    func() Kept                                                 // output that is kept elsewhere than where the task ran
-	Copies  func() Copies                                               // of what tasks printed, on second peers
+	Copies  func() Copies                                               // of what tasks printed, on second peers; nil: there are none
 	Wrong   func(string) []api.Trouble                                  // what this peer knows to be wrong with a peer
 	Story   Story                                                       // what is remembered of what happened; nil: nothing
 	Ask     func(context.Context, calls.ClusterCall) *calls.ClusterView // how the coordinator sees everybody; nil: it does not say
