@@ -104,6 +104,7 @@ func TestWhatAPeerKeptIsKeptAgainWhenItIsGoneForGoodAndItsLogsAreThere(t *testin
 	saved := three.keeps(id, 1, one, two)
 	plain := one.submit(func() taskstate.Job {
 		j := shellJob("plain", 1, "echo plain")
+		j.KeepLogs = 1
 		j.Constraints = []string{"peer.name == two"}
 		return j
 	}())

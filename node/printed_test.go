@@ -65,8 +65,8 @@ func TestWhatTasksPrintedOutlivesTheirPeerAndThenItsSecondKeeper(t *testing.T) {
 	read(two)
 }
 
-// A peer that is killed loses nothing that was copied, and what it has is offered, not sent, when it
-// is back.
+// A peer that is killed takes nothing along that was copied. When it is back it offers what it has,
+// and sends nothing.
 func TestOutputIsReadElsewhereWhileItsPeerIsAway(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two", "three")

@@ -75,7 +75,7 @@ type SoleJob struct {
 	Job   string `cbor:"1,keyasint"`
 	Tasks int    `cbor:"2,keyasint"`
 	Bytes int64  `cbor:"3,keyasint"`
-	Why   string `cbor:"4,keyasint,omitempty"`
+	Why   string `cbor:"4,keyasint,omitempty"` // none: it is being copied
 }
 
 // Tasks is how many tasks there are in the jobs that are named.

@@ -97,8 +97,19 @@ func (c *Core) Add(all []Output) {
 	}
 }
 
-// Forget drops a job, with what is under way.
-func (c *Core) Forget(job taskstate.JobID) { delete(c.jobs, job) }
+// Retain forgets jobs that are not known any more.
+func (c *Core) Retain(known func(taskstate.JobID) bool) {
+	maps.DeleteFunc(c.jobs, func(id taskstate.JobID, _ *jobOutput) bool { return !known(id) })
+}
+
+// Drop forgets output that is not here any more.
+func (c *Core) Drop(tasks []taskstate.TaskID) {
+	for _, t := range tasks {
+		if j := c.jobs[t.Job]; j != nil {
+			delete(j.of, attempt{t.Slot, t.Attempt})
+		}
+	}
+}
 
 // Sees takes in the members, and reports whether one is gone on which copies may be.
 func (c *Core) Sees(peers map[taskstate.PeerID]care.Peer, now time.Time) (gone bool) {
@@ -323,13 +334,14 @@ func (c *Core) Wake() (at time.Time) {
 	return at
 }
 
-// Sole is what only this peer has, of one job or of all, by job.
+// Sole is what only this peer has, of one job or of all, by job. A job whose output is being copied
+// has no reason.
 func (c *Core) Sole(only taskstate.JobID) (s keep.Sole) {
 	for id, j := range c.jobs {
 		if only != "" && id != only {
 			continue
 		}
-		row := keep.SoleJob{Job: string(id), Why: cmp.Or(j.why, "it is being copied")}
+		row := keep.SoleJob{Job: string(id), Why: j.why}
 		for _, o := range j.of {
 			if !o.silent {
 				row.Tasks++

@@ -65,6 +65,7 @@ type Replicator struct {
 type result struct {
 	Batch
 	lacks []int
+	gone  []taskstate.TaskID // not here any more
 	err   error
 }
 
@@ -116,6 +117,7 @@ func (r *Replicator) Run(ctx context.Context) error {
 		case res := <-r.results:
 			r.lanes[res.Large] = false
 			r.core.Done(res.Batch, res.lacks, res.err, r.cfg.Name(res.Peer), r.cfg.Now())
+			r.core.Drop(res.gone)
 		case <-t.C:
 		}
 		r.look(ctx)
@@ -146,6 +148,9 @@ func (r *Replicator) look(ctx context.Context) {
 		r.scan(now)
 	}
 	r.take(append(r.early, r.ended.Take()...), now)
+	r.cfg.Replica.Read(func(s *ledger.State) {
+		r.core.Retain(func(id taskstate.JobID) bool { _, ok := s.Job(id); return ok })
+	})
 	for _, large := range []bool{false, true} {
 		if r.lanes[large] {
 			continue
@@ -251,10 +256,16 @@ func makerOf(j *ledger.JobRecord, task taskstate.TaskID) (peer taskstate.PeerID,
 // send sends a batch, small output with it.
 func (r *Replicator) send(ctx context.Context, b Batch) {
 	res := result{Batch: b}
-	if !b.Offer && !b.Large {
-		b.Tasks = slices.Clone(b.Tasks)
-		for i := range b.Tasks {
-			r.inline(ctx, b.Task(i), &b.Tasks[i])
+	b.Tasks = slices.Clone(b.Tasks)
+	for i := range b.Tasks {
+		task := b.Task(i)
+		_, ran := printedIn(r.cfg.Tasks, task)
+		_, copied := printedIn(r.cfg.Store.Dir, task)
+		switch {
+		case !ran && !copied: // room was made (package sweep)
+			res.gone = append(res.gone, task)
+		case !b.Offer && !b.Large:
+			r.inline(ctx, task, &b.Tasks[i])
 		}
 	}
 	limited, cancel := context.WithCancelCause(ctx)

@@ -1,6 +1,7 @@
 package logreplica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,8 +86,9 @@ func errSole(s *keep.Sole, self string) error {
 func SoleText(s *keep.Sole) string {
 	const few = 5
 	var jobs []string
-	tasks, more := 0, s.More
+	tasks, more, why := 0, s.More, "it is being copied"
 	for _, j := range s.Jobs {
+		why = cmp.Or(j.Why, why)
 		if tasks += j.Tasks; len(jobs) < few {
 			jobs = append(jobs, j.Job)
 		} else {
@@ -100,5 +102,5 @@ func SoleText(s *keep.Sole) string {
 	if tasks > 1 {
 		what = fmt.Sprintf("%d tasks", tasks)
 	}
-	return fmt.Sprintf("it has the only copy of what %s of %s printed (%s)", what, spell.Enumerate(jobs), s.Jobs[0].Why)
+	return fmt.Sprintf("it has the only copy of what %s of %s printed (%s)", what, spell.Enumerate(jobs), why)
 }

@@ -141,7 +141,9 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
 		row.Spec = v.specOf(spec)
 	}
-	row.Sole = soleOutput{&v.cfg, v.Who}.of(ctx, job)
+	if row.Over() && len(v.Who.Admitted()) > 1 { // a peer alone needs no telling
+		row.Sole = soleOutput{&v.cfg, v.Who}.of(ctx, job)
+	}
 	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 }
 

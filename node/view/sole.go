@@ -53,8 +53,11 @@ func (o soleOutput) left(ctx context.Context, d *draining) error {
 		d.Name, logreplica.SoleText(&s), d.Name)
 }
 
-// soleLimit bounds how long a peer is asked what it alone has.
-const soleLimit = 5 * time.Second
+// How long a peer is asked what it alone has: before it is empty, and for a look at a job.
+const (
+	soleLimit = 5 * time.Second
+	soleSoon  = time.Second
+)
 
 // endedOn is how many tasks ended on a peer that may have printed what is to be kept twice.
 func (o soleOutput) endedOn(id taskstate.PeerID) (n int) {
@@ -87,7 +90,7 @@ func (o soleOutput) of(ctx context.Context, job taskstate.JobID) (out []api.Sole
 			}
 		}
 	})
-	ctx, cancel := context.WithTimeout(ctx, soleLimit)
+	ctx, cancel := context.WithTimeout(ctx, soleSoon)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -97,7 +100,7 @@ func (o soleOutput) of(ctx context.Context, job taskstate.JobID) (out []api.Sole
 		}
 		wg.Go(func() {
 			s, err := o.cfg.Copies().SoleAt(ctx, peer, job, false)
-			if err != nil || len(s.Jobs) == 0 {
+			if err != nil || len(s.Jobs) == 0 || s.Jobs[0].Why == "" { // without a reason it is being copied
 				return
 			}
 			mu.Lock()

@@ -39,7 +39,7 @@ var placesOfKeys = []struct {
 		{"secrets", "secrets: {DB: {file: db.txt}}", "Names, and the files of yours that hold the values; tasks find them in `$COVEY_SECRETS`"},
 		{"outputs", `outputs: ["frames/*.png"]`, "Which files below a task's folder are kept: patterns, or keys"},
 		{"keep", "outputs: [a]\nkeep: 3", fmt.Sprintf("How many copies of them, up to %d. Default 2", taskstate.MaxKeep)},
-		{"keep_logs", "keep_logs: 2", fmt.Sprintf("Of batch jobs without `outputs`: how many copies of what tasks print, up to %d. Default 1", taskstate.MaxKeep)},
+		{"keep_logs", "keep_logs: 2", fmt.Sprintf("Of batch jobs without `outputs`: how many copies of what tasks print there are before they are complete, up to %d. Default: another one soon after the end; 1: none elsewhere", taskstate.MaxKeep)},
 		{"timeout", "timeout: 10m", "After how long an attempt is stopped. Default: never"},
 		{"parallel", "parallel: 4", "How many tasks run at once at most. Default: as many as there is room for"},
 		{"delay", "delay: 1s", "Of batch jobs: how long after one task the next may start. Default 0s"},
