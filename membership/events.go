@@ -3,6 +3,8 @@ package membership
 import (
 	"context"
 	"time"
+
+	"github.com/coveyproject/covey/p2p/admission"
 )
 
 // What memberlist tells, through delegate and transport. All of it may come with memberlist's lock
@@ -21,6 +23,9 @@ func (m *Membership) joined(id string, b []byte) {
 	words, err := decodeMeta(m.cfg.wordsOf(b))
 	if id == m.self || err != nil { // NotifyAlive has refused the latter
 		return
+	}
+	if admission.CheckName(words.Name) != nil {
+		words.Name = "" // it is shown by its key
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

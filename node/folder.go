@@ -12,12 +12,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -99,19 +98,14 @@ func (f *folder) port() int {
 	return p
 }
 
-// maxPeerName is how long a peer's name may be, in bytes.
-const maxPeerName = 63
-
 // checkName refuses what is no name for a peer. None at all is fine: there is one from before, or
 // the host's.
 func checkName(name string) error {
-	switch {
-	case len(name) > maxPeerName:
-		return api.Errorf(api.Usage, "the name %q is longer than %d bytes; choose a shorter one with --name", name, maxPeerName)
-	case name == "self":
-		return api.Errorf(api.Usage, "the name %q is no name: it means the peer that is asked, as in `peer drain self`; choose another with --name", name)
-	case !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return api.Errorf(api.Usage, "the name %q is not one line of plain text; choose another with --name", name)
+	if name == "" {
+		return nil
+	}
+	if err := admission.CheckName(name); err != nil {
+		return api.Errorf(api.Usage, "the name %q %v; choose another with --name", name, err)
 	}
 	return nil
 }

@@ -157,8 +157,8 @@ func TestWhatIsNoNameForAPeerIsRefused(t *testing.T) {
 		}
 	}
 	for name, why := range map[string]string{
-		strings.Repeat("x", 64): "longer than 63", "self": "the peer that is asked", "a\nb": "plain text", "a\x1b[31m": "plain text", " a": "plain text", "\xff": "plain text",
-		"a\u202eb": "plain text",
+		strings.Repeat("x", 64): "longer than 63", "self": "the peer that is asked", "a\nb": "in it", "a\x1b[31m": "in it", " a": "plain text", "\xff": "plain text",
+		"a\u202eb": "in it", "a/b": "path", "\u3164": "in it", "аlpha": "mixes", "12D3KooWx": "a key",
 	} {
 		wants(t, checkName(name), api.Usage, why, "--name")
 	}

@@ -108,12 +108,16 @@ func newClinic(n *Node) *clinic.Clinic {
 	})
 }
 
-// namesakes warns of other peers that have this one's name. Machines of one make are often called
-// alike, so it keeps nobody out.
+// namesakes warns of other peers that have this one's name, or one that looks like it. Machines of
+// one make are often called alike, so it keeps no peer out.
 func namesakes(all []ledger.Member, self, name string) (warnings []string) {
 	for _, m := range all {
-		if m.Entry.Peer != self && cmp.Or(m.Name, m.Entry.Name) == name {
+		switch theirs := cmp.Or(m.Name, m.Entry.Name); {
+		case m.Entry.Peer == self:
+		case theirs == name:
 			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, name))
+		case admission.Likeness(theirs) == admission.Likeness(name):
+			warnings = append(warnings, fmt.Sprintf("the name of %s, %q, looks like this peer's, %s: the one that was admitted later is shown by its key; give it another name with `peer up --name NAME`", m.Entry.Peer, theirs, name))
 		}
 	}
 	return warnings

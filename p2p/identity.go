@@ -133,3 +133,13 @@ func Verify(id string, data, sig []byte) error {
 
 // Sign signs data with the peer's key; Verify checks it.
 func (h *Host) Sign(data []byte) ([]byte, error) { return h.cfg.Key.Sign(data) }
+
+// IsKey reports whether a text is a peer's id: a public key, written as peers write it.
+func IsKey(s string) bool {
+	id, err := peer.Decode(s)
+	if err != nil || id.String() != s {
+		return false
+	}
+	_, err = id.ExtractPublicKey()
+	return err == nil
+}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -74,25 +73,6 @@ func (g *grid) add(cells ...string) {
 	}
 	g.rows = append(g.rows, cells)
 }
-
-// printable spells out what would break a row or speak to the terminal: items, labels and messages
-// come from anywhere.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, unprintable) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // write writes the rows that were added since the last time, the first time below the header.
 func (g *grid) write(w io.Writer) {

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -108,25 +108,14 @@ func decidedText(t time.Time) string {
 
 // confirm asks on a terminal. Where nobody can answer it refuses.
 func confirm(ctx context.Context, s Streams) error {
-	fmt.Fprint(s.Err, "\nGo on? Type yes: ")
-	answer := make(chan string, 1)
-	go func() { // ends with the answer, or with this process
-		defer close(answer)
-		if line, err := bufio.NewReader(s.In).ReadString('\n'); err == nil {
-			answer <- strings.TrimSpace(line)
-		}
-	}()
-	select {
-	case a, ok := <-answer:
-		switch {
-		case a == "yes":
-			return nil
-		case ok:
-			return api.Errorf(api.Failed, "nothing was done")
-		}
+	switch answer, err := ask(ctx, s, "\nGo on? Type yes: "); {
+	case errors.Is(err, io.EOF):
 		fmt.Fprintln(s.Err)
 		return api.Errorf(api.Usage, "nothing was done: there is no terminal to ask on; if this is meant, say `peer recover --yes`")
-	case <-ctx.Done():
-		return ctx.Err()
+	case err != nil:
+		return err
+	case answer != "yes":
+		return api.Errorf(api.Failed, "nothing was done")
 	}
+	return nil
 }

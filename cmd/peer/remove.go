@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
@@ -64,7 +61,7 @@ func (r removeFlags) run(c *cli, cmd *cobra.Command, peer string) error {
 	if err != nil {
 		return err
 	}
-	if in, ok := c.In.(*os.File); ok && !r.adopt && !r.revoke && len(ordered.Jobs) > 0 && term.IsTerminal(int(in.Fd())) {
+	if c.asksUser() && !r.adopt && !r.revoke && len(ordered.Jobs) > 0 {
 		if r.adopt, r.revoke, err = askOrdered(ctx, c.Streams, ordered); err != nil {
 			return err
 		}
@@ -108,21 +105,14 @@ func orderedNames(o api.Ordered) string {
 
 // askOrdered asks what is to become of what a peer ordered.
 func askOrdered(ctx context.Context, s Streams, o api.Ordered) (adopt, revoke bool, err error) {
-	fmt.Fprintf(s.Err, "It ordered jobs that go on: %s\nType adopt to sign them as yours, revoke to end them, keep to leave them as they are: ", orderedNames(o))
-	answer := make(chan string, 1)
-	go func() { // ends with the answer, or with this process
-		line, _ := bufio.NewReader(s.In).ReadString('\n')
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case a := <-answer:
-		if a != "adopt" && a != "revoke" && a != "keep" {
-			return false, false, api.Errorf(api.Failed, "nothing was done")
-		}
-		return a == "adopt", a == "revoke", nil
-	case <-ctx.Done():
-		return false, false, ctx.Err()
+	a, err := ask(ctx, s, fmt.Sprintf("It ordered jobs that go on: %s\nType adopt to sign them as yours, revoke to end them, keep to leave them as they are: ", orderedNames(o)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, false, err
 	}
+	if a != "adopt" && a != "revoke" && a != "keep" {
+		return false, false, api.Errorf(api.Failed, "nothing was done")
+	}
+	return a == "adopt", a == "revoke", nil
 }
 
 // adoptJobs has the peer that is asked sign jobs anew. Runs of a schedule go with it.

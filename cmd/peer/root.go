@@ -221,7 +221,7 @@ func (c *cli) complain(about string, err error) {
 		about = printable(about) + ": "
 	}
 	if c.output != "json" && c.output != "jsonl" {
-		fmt.Fprintf(c.Err, "peer: %s%v\n", about, err)
+		fmt.Fprintf(c.Err, "peer: %s%s\n", about, printableLines(err.Error()))
 		return
 	}
 	code := api.AsError(err).Code
@@ -256,6 +256,9 @@ func isUsage(err error) bool {
 func (c *cli) client() *client.Client {
 	cl := client.Of(c.data)
 	cl.Start = howToStart("/", c.data)
+	if c.output == tableFormat {
+		cl.Read = printableStrings
+	}
 	return cl
 }
 

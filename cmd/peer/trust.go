@@ -18,6 +18,7 @@ import (
 
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/trust/policy"
 )
@@ -28,7 +29,7 @@ it. The first rule that names who asks and what is to run decides; none means no
 
 A machine of your own, with all roles, runs what it and administrators ask for. A machine of
 somebody else (` + "`peer ticket --guest`" + `) runs nothing until its owner adds a key. Keys are peers' ids:
-names can be taken by others. ` + "`peer key`" + ` prints a peer's own.
+every peer chooses its own name. ` + "`peer key`" + ` prints a peer's own.
 
 docs/trust.md says what rules can say.`
 
@@ -120,42 +121,40 @@ func trustText(w io.Writer, t api.Trust, carry func(string) string) {
 
 func trustAddCommand(c *cli) *cobra.Command {
 	var only []string
+	var fingerprint string
 	cmd := &cobra.Command{
 		Use:   "add KEY",
 		Short: "Let this machine run what a key asks for",
-		Long: `Let this machine run what a key asks for, by a rule at the end of policy.yaml. It counts at once. A
-member can be named; the rule has its key, which is printed: compare it with what ` + "`peer key`" + ` prints
-over there, for anybody can take a name.`,
-		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
+		Long: `Let this machine run what a key asks for, by a rule at the end of policy.yaml. It counts at once.
+
+A member can be named instead of its key, but every peer chooses its own name: the key and its
+fingerprint are shown, and you are asked whether ` + "`peer key`" + ` prints that fingerprint over there. A
+script types the key, or the fingerprint with --fingerprint.`,
+		Example: "  peer trust add 12D3KooW…\n  peer trust add alpha\n  peer trust add alpha --fingerprint qxyz-…\n  peer trust add 12D3KooW… --only /usr/bin/ffmpeg",
 		Args:    exactly(1, "the KEY of the peer whose jobs are to run here, as `peer key` prints it there"),
-		RunE: c.meaning(c.changeOf(func(text []byte, key string) ([]byte, string, error) {
-			out, err := policy.Add(text, key, only)
-			if errors.Is(err, policy.ErrHas) {
-				return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			key, err := c.confirmedKey(cmd.Context(), args[0], fingerprint)
+			if err != nil {
+				return err
 			}
-			what := "what " + key + " asks for"
-			if len(only) > 0 {
-				what = strings.Join(only, ", ") + " for " + key
+			err = c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) { return addKey(text, key, only) })
+			if err == nil {
+				c.sayMeaning(cmd.Context())
 			}
-			return out, "this machine runs " + what, err
-		})),
+			return err
+		}),
 	}
 	cmd.Flags().StringArrayVar(&only, "only", nil, "only this program, by its `PATH` (repeatable); no shell lines, scripts or variables that load code")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "the key has this `FINGERPRINT`, as `peer key` prints it over there; nothing is asked")
 	return cmd
 }
 
-// meaning says after add what tasks of a key that is let in can do to the user that runs the peer.
-func (c *cli) meaning(add func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := add(cmd, args); err != nil {
-			return err
+// sayMeaning says what tasks of a key that is let in can do to the user that runs the peer.
+func (c *cli) sayMeaning(ctx context.Context) {
+	if t, err := c.client().Trust(ctx); err == nil {
+		if says := lettingIn(t.Holds); says != "" {
+			fmt.Fprintln(c.Err, c.carry(says))
 		}
-		if t, err := c.client().Trust(cmd.Context()); err == nil {
-			if says := lettingIn(t.Holds); says != "" {
-				fmt.Fprintln(c.Err, c.carry(says))
-			}
-		}
-		return nil
 	}
 }
 
@@ -170,6 +169,19 @@ func lettingIn(holds []string) string {
 		return "note: " + means + ", except the data folder; to give them a user of their own, run the peer as root"
 	}
 	return "warning: " + means + ", and the data folder, as it cannot be hidden here: with its key they can act as this peer"
+}
+
+// addKey adds a rule for a key to the policy's text.
+func addKey(text []byte, key string, only []string) (out []byte, said string, err error) {
+	out, err = policy.Add(text, key, only)
+	if errors.Is(err, policy.ErrHas) {
+		return nil, "", api.Errorf(api.Conflict, "%v: %s", err, key)
+	}
+	what := "what " + key + " asks for"
+	if len(only) > 0 {
+		what = strings.Join(only, ", ") + " for " + key
+	}
+	return out, "this machine runs " + what, err
 }
 
 func trustRemoveCommand(c *cli) *cobra.Command {
@@ -289,26 +301,62 @@ func edited(ctx context.Context, c *cli, text []byte) ([]byte, error) {
 
 // keyOf is a key as it was typed, or that of the member that was named.
 func (c *cli) keyOf(ctx context.Context, word string) (string, error) {
-	if len(word) > 40 && policy.IsKey(word) {
+	if p2p.IsKey(word) {
 		return word, nil
 	}
+	k, err := c.memberCalled(ctx, word)
+	return k.Key, err
+}
+
+// memberCalled finds the member that a name, or the beginning of a key, means.
+func (c *cli) memberCalled(ctx context.Context, word string) (found api.TrustKey, err error) {
 	t, err := c.client().Trust(ctx)
 	if err != nil {
-		return "", err
+		return found, err
 	}
-	var found []string
+	var all []string
 	for _, k := range t.Keys {
 		if k.Name == word || strings.HasPrefix(k.Key, word) {
-			found = append(found, k.Key)
+			found = k
+			all = append(all, k.Key+" ("+api.Fingerprint(k.Key)+")")
 		}
 	}
-	switch len(found) {
+	switch len(all) {
 	case 1:
-		return found[0], nil
+		return found, nil
 	case 0:
-		return "", api.Errorf(api.NotFound, "no member that may submit is called %s, and it is no key as `peer key` prints it; `peer trust list` has them", word)
+		return found, api.Errorf(api.NotFound, "%q is no key as `peer key` prints it, and no member that may submit is called so; `peer trust list` has them", word)
 	}
-	return "", api.Errorf(api.Conflict, "%d members are meant by %s: %s; type the key", len(found), word, strings.Join(found, ", "))
+	return found, api.Errorf(api.Conflict, "%d members are meant by %q: %s; type the key", len(all), word, strings.Join(all, ", "))
+}
+
+// confirmedKey is a key as it was typed, or that of the member that was named if the user, or a
+// fingerprint, confirms that it is the right one.
+func (c *cli) confirmedKey(ctx context.Context, word, fingerprint string) (string, error) {
+	k := api.TrustKey{Key: word}
+	named := !p2p.IsKey(word)
+	if named {
+		var err error
+		if k, err = c.memberCalled(ctx, word); err != nil {
+			return "", err
+		}
+	}
+	has := api.Fingerprint(k.Key)
+	switch {
+	case fingerprint != "" && fingerprint != has:
+		return "", api.Errorf(api.Conflict, "nothing was changed: the fingerprint of %s is %s, not %s; if `peer key` there prints %s, this is another machine", k.Key, has, fingerprint, fingerprint)
+	case fingerprint != "" || !named:
+		return k.Key, nil
+	}
+	fmt.Fprintf(c.Err, "%s has the key %s\nfingerprint %s\n", word, k.Key, has)
+	if !c.asksUser() {
+		return "", api.Errorf(api.Usage, "nothing was changed: a peer chooses its own name, so %s may be another machine than you mean; compare the fingerprint with what `peer key` there prints, and type the key, or the fingerprint with --fingerprint", word)
+	}
+	answer, err := ask(ctx, c.Streams, "Every peer chooses its own name. Compare the fingerprint with what `peer key` there prints; if it is the same, type yes: ")
+	if (err == nil || errors.Is(err, io.EOF)) && answer != "yes" {
+		err = api.Errorf(api.Failed, "nothing was changed")
+	}
+	return k.Key, err
 }
 
 // changePolicy changes the policy's file, and tells what holds then. The peer need not run.

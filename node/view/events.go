@@ -6,6 +6,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/membership"
+	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -104,15 +105,23 @@ func (v *Events) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	case c.Admit != nil && c.Admit.Ticket == "" && c.Act != nil: // the word of somebody who gave a member roles
 		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "roles", rolesText(c.Admit.Entry.Roles)
 	case c.Admit != nil:
-		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", c.Admit.Entry.Name
+		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", plainName(c.Admit.Entry.Name)
 	case c.Remove != nil:
 		ev.peer, ev.state, ev.note = c.Remove.Peer, "removed", c.Remove.Reason
 	case c.Depart != nil:
 		ev.peer, ev.state = c.Depart.Peer, "left"
 	case c.Register != nil:
-		ev.peer, ev.state, ev.note = c.Register.Peer, "registered", c.Register.Name
+		ev.peer, ev.state, ev.note = c.Register.Peer, "registered", plainName(c.Register.Name)
 	}
 	return ev
+}
+
+// plainName is a name as it can be shown, "" if it cannot.
+func plainName(name string) string {
+	if admission.CheckName(name) != nil {
+		return ""
+	}
+	return name
 }
 
 // assignEvents makes an event of every slot of which the worker has not told more already: it may

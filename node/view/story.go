@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,8 +65,8 @@ func (t *storyWriter) decided(e ledger.Entry, evs []event) {
 			out = append(out, story.Event{At: ev.at, Kind: ev.kind, State: ev.state, Job: string(ev.job), Text: t.job(ev.job) + noted(": "+words, ev.note)})
 		case ok:
 			name, note := t.who.Called(ev.peer), ev.note
-			if ev.state == "admitted" && note != "" {
-				name, note = note, ""
+			if ev.state == "admitted" {
+				note = ""
 			}
 			out = append(out, story.Event{At: ev.at, Kind: ev.kind, State: ev.state, Peer: ev.peer, Text: name + noted(" "+words, note)})
 		}
@@ -87,10 +88,7 @@ func (t *storyWriter) observed(m membership.Member, was membership.Verdict, know
 	if t.story == nil || m.ID == t.who.self {
 		return
 	}
-	name, text := m.Name, ""
-	if name == "" {
-		name = t.who.Called(m.ID)
-	}
+	name, text := cmp.Or(t.who.Name(m.ID), m.Name, m.ID), ""
 	switch {
 	case m.Verdict == membership.Dead && m.Parted:
 		text = name + " was stopped"

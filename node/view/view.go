@@ -123,7 +123,7 @@ type View struct {
 
 // New makes a View. It hears of what happens by Events and Applied.
 func New(cfg Config) *View {
-	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{cfg.Self, cfg.Replica, cfg.Roster}}
+	v := &View{cfg: cfg, hub: newHub(cfg.Boot), applied: newMark(), Who: &Names{self: cfg.Self, replica: cfg.Replica, roster: cfg.Roster}}
 	v.Deciders = &Deciders{cfg.Self, cfg.Ledger, cfg.Members, v.Who}
 	v.Events = &Events{hub: v.hub, replica: cfg.Replica, table: cfg.Table, now: v.now, writer: storyWriter{v.Who, cfg.Story}, verdicts: map[taskstate.PeerID]membership.Verdict{}}
 	v.Shapes = &Shapes{view: v}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -65,5 +66,25 @@ func TestAFileIsServedAsWhatItIsAndOnlyIfItIsAnother(t *testing.T) {
 		if web.Has(path) {
 			t.Errorf("%q is one of the page's files", path)
 		}
+	}
+}
+
+func TestWhatOthersWroteDoesNotReorderThePage(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node here")
+	}
+	program, err := os.ReadFile(filepath.Join("static", "api.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), node, "--input-type=module")
+	cmd.Stdin = strings.NewReader(string(program) + "\n" + `console.log(JSON.stringify(parse(JSON.stringify({a: ["x\u202ey"], b: {c: "\u2066\n\u200f"}, n: 1}))));`)
+	out, err := cmd.CombinedOutput()
+	if want := `{"a":["x\\u202ey"],"b":{"c":"\\u2066\n\\u200f"},"n":1}`; err != nil || strings.TrimSpace(string(out)) != want {
+		t.Errorf("%s, want %s; %v", out, want, err)
+	}
+	if n := strings.Count(string(program), "JSON.parse(") + strings.Count(string(program), ".json()"); n != 3 { // parse itself, a file's bytes, a token
+		t.Errorf("answers are read past parse: %d places", n)
 	}
 }

@@ -324,8 +324,12 @@ func (p *Policy) whyNone(c Claim) Reason {
 			return Reason{Rule: i + 1, Text: r.called(i) + " " + r.lets(c.Run)}
 		}
 	}
-	return Reason{Text: "no rule lets in jobs of " + c.By + "; its owner can: peer trust add " + c.By}
+	return Reason{Text: "no rule lets in jobs of " + c.By + "; its owner can: " + AddKey + c.By}
 }
+
+// AddKey is the command that lets in the key behind it. What puts names in place of keys leaves
+// that one as it is.
+const AddKey = "peer trust add "
 
 // ours tells whether this peer asks, or an admin whom the rule lets in as such, and signed it. An
 // admin whom the owner lets in by a key is somebody else.

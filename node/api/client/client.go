@@ -25,6 +25,10 @@ type Client struct {
 	// Start is what to do where no peer answers, as messages say it.
 	Start string
 
+	// Read, if it is set, is given a pointer to each value of an answer, errors included, before
+	// the caller has it.
+	Read func(value any)
+
 	http   *http.Client
 	socket string
 	token  string // path of the file with the token
@@ -119,7 +123,14 @@ func (c *Client) show(ctx context.Context, token, method, path, media string, bo
 	if err := json.NewDecoder(io.LimitReader(resp.Body, api.MaxBody)).Decode(&e); err != nil || e.Error == nil {
 		return nil, api.Errorf(api.Failed, "the peer answered %s and gave no reason", resp.Status)
 	}
+	read(c, e.Error)
 	return nil, e.Error
+}
+
+func read(c *Client, value any) {
+	if c.Read != nil {
+		c.Read(value)
+	}
 }
 
 func (c *Client) unreachable(err error) error {
@@ -142,17 +153,18 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 		return v, err
 	}
 	defer resp.Body.Close()
-	return decode[T](ctx, resp.Body)
+	return decode[T](ctx, c, resp.Body)
 }
 
 // decode reads the one JSON value of an answer.
-func decode[T any](ctx context.Context, r io.Reader) (v T, err error) {
+func decode[T any](ctx context.Context, c *Client, r io.Reader) (v T, err error) {
 	if err := json.NewDecoder(r).Decode(&v); err != nil {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
 		return v, api.Errorf(api.Failed, "cannot read the peer's answer: %v", err)
 	}
+	read(c, &v)
 	return v, nil
 }
 
@@ -174,12 +186,14 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T) err
 			return c.unreachable(err)
 		}
 		if e, ok := streamError(raw); ok {
+			read(c, e)
 			return e
 		}
 		var v T
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return api.Errorf(api.Failed, "cannot read the peer's answer: %v", err)
 		}
+		read(c, &v)
 		if err := each(v); err != nil {
 			return err
 		}

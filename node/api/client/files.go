@@ -37,7 +37,7 @@ func (c *Client) PutFiles(ctx context.Context, write func(*api.PutWriter) error)
 	}
 	defer resp.Body.Close()
 	if err == nil {
-		v, err = decode[api.Put](ctx, resp.Body)
+		v, err = decode[api.Put](ctx, c, resp.Body)
 	}
 	return v, err
 }

@@ -23,7 +23,7 @@ func (c *Client) EachTask(ctx context.Context, id string, all bool, each func(ap
 	defer resp.Body.Close()
 	d := json.NewDecoder(resp.Body)
 	var stop error
-	if err := readTasks(d, func(t api.Task) bool { stop = each(t); return stop == nil }); err != nil {
+	if err := readTasks(d, func(t api.Task) bool { read(c, &t); stop = each(t); return stop == nil }); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -30,12 +30,15 @@ async function send(method, path, body, type, signal) {
     throw new Failed(0, { message: "this peer does not answer: is it still running? Type `peer status` there" });
   }
   if (r.ok) return r;
-  const e = await r.json().catch(() => null);
+  const e = await r.text().then(parse).catch(() => null);
   throw new Failed(r.status, e?.error);
 }
 
-export const get = (path, signal) => send("GET", path, undefined, "", signal).then((r) => r.json());
-export const post = (path, body = "{}", type = "application/json", signal) => send("POST", path, body, type, signal).then((r) => r.json());
+// parse reads an answer. What would reorder the text around it is spelled out: other peers choose names and messages.
+export const parse = (text) => JSON.parse(text, (_, v) => (typeof v === "string" ? v.replace(/\p{Bidi_Control}/gu, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0")) : v));
+const answer = (r) => r.text().then(parse);
+export const get = (path, signal) => send("GET", path, undefined, "", signal).then(answer);
+export const post = (path, body = "{}", type = "application/json", signal) => send("POST", path, body, type, signal).then(answer);
 export const seg = (id) => encodeURIComponent(id).replaceAll(".", "%2E");
 
 // login makes the code of a link a token. The code leaves the address at once.
@@ -61,7 +64,7 @@ export async function lines(path, each, signal) {
     rest = parts.pop();
     for (const p of parts) {
       if (!p) continue;
-      const v = JSON.parse(p);
+      const v = parse(p);
       if (v.error && Object.keys(v).length === 1) throw new Failed(200, v.error);
       each(v);
     }
