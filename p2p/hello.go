@@ -19,8 +19,8 @@ import (
 // ErrOld is what a peer comes to that runs version 0.1: it does not understand this one.
 var ErrOld = errors.New("that peer runs version 0.1, which does not understand this version: install this version there and restart it")
 
-// helloFrame is both frames of the hello protocol. Strangers are told the version, and nothing that
-// is of members.
+// helloFrame is both frames of the hello protocol. A stranger is told that it is one, and nothing
+// else.
 type helloFrame struct {
 	Version  string       `cbor:"1,keyasint,omitempty"`
 	Admitted bool         `cbor:"2,keyasint,omitempty"` // the answer: whether the asking peer is
@@ -34,14 +34,10 @@ const (
 )
 
 func (h *Host) own(member bool) helloFrame {
-	g := helloFrame{Version: h.cfg.Version, Admitted: member}
-	if len(g.Version) > maxVersion {
-		g.Version = g.Version[:maxVersion]
+	if !member {
+		return helloFrame{}
 	}
-	if member {
-		g.Start = h.cfg.Start
-	}
-	return g
+	return helloFrame{Version: h.cfg.Version[:min(len(h.cfg.Version), maxVersion)], Admitted: true, Start: h.cfg.Start}
 }
 
 // hello asks whether we are admitted.

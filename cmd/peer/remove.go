@@ -13,6 +13,7 @@ import (
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/trust/policy"
 )
 
 // removeFlags are what `peer remove` lets a person say.
@@ -36,6 +37,9 @@ expire. They are listed, and on a terminal you are asked what is to become of th
             give them again, or take them, with ` + "`peer roles`" + `. Under its old key the machine can
             ask for nothing, even if it is let in again: have it join with
             ` + "`peer up --new-identity`" + `
+
+Secrets that the machine may know are listed either way: change what they open. So is a rule of
+this machine's policy that names its key.
 
 For a machine in bad hands there is --revoke. Both can be said later, too, with the peer's whole id.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets --adopt\n  peer remove laptop2 --revoke",
@@ -88,7 +92,36 @@ func (r removeFlags) run(c *cli, cmd *cobra.Command, peer string) error {
 	default:
 		fmt.Fprintf(c.Err, "what it ordered goes on: %s; `peer renew JOB` makes a job yours, `peer remove %s --revoke` ends them all\n", names, ordered.Peer)
 	}
+	if len(ordered.Secrets) > 0 {
+		fmt.Fprintf(c.Err, "it may know these secrets of jobs; change what they open: %s\n", secretNames(ordered))
+	}
+	c.sayRules(ctx, ordered.Peer)
 	return ticketsOf(ctx, cl, c.Err, cmp.Or(id, ordered.Peer), r.tickets && !r.revoke)
+}
+
+// secretNames lists secrets with their jobs in a line.
+func secretNames(o api.Ordered) string {
+	var names []string
+	for _, j := range o.Secrets {
+		given := ""
+		if j.Given {
+			given = ", given there"
+		}
+		names = append(names, fmt.Sprintf("%s (%s%s)", strings.Join(j.Secrets, " "), cmp.Or(j.Name, j.Job), given))
+	}
+	return shortened(names)
+}
+
+// sayRules names the rules of this machine's policy that let a key in: those of other machines are
+// their owners' business, and are not known here.
+func (c *cli) sayRules(ctx context.Context, key string) {
+	t, err := c.client().Trust(ctx)
+	if err != nil {
+		return
+	}
+	if slices.ContainsFunc(t.Rules, func(r api.TrustRule) bool { return slices.Contains(r.From, policy.Key+key) }) {
+		fmt.Fprintf(c.Err, "this machine's policy still names its key: `peer trust remove %s`, also at other machines that do\n", key)
+	}
 }
 
 // orderedNames lists jobs in a line.
@@ -97,6 +130,10 @@ func orderedNames(o api.Ordered) string {
 	for _, j := range o.Jobs {
 		names = append(names, cmp.Or(j.Name, j.ID))
 	}
+	return shortened(names)
+}
+
+func shortened(names []string) string {
 	if len(names) > 10 {
 		names = append(names[:10], fmt.Sprintf("and %d more", len(names)-10))
 	}

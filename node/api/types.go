@@ -466,6 +466,16 @@ type Ordered struct {
 	Peer string       `json:"peer"`
 	Jobs []OrderedJob `json:"jobs"`
 	Gave []string     `json:"gave,omitempty"`
+	// Secrets are those of all jobs in the ledger that the peer sealed or may have opened.
+	Secrets []OrderedSecret `json:"secrets,omitempty"`
+}
+
+// OrderedSecret names the secrets of one job that a peer may know.
+type OrderedSecret struct {
+	Job     string   `json:"job"`
+	Name    string   `json:"name,omitempty"`  // of the job
+	Secrets []string `json:"secrets"`         // their names
+	Given   bool     `json:"given,omitempty"` // at that peer
 }
 
 // OrderedJob is one job of Ordered.

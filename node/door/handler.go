@@ -52,7 +52,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !slices.Contains(h.hosts(), strings.ToLower(r.Host)):
 		deny(w, http.StatusMisdirectedRequest, "this door is not called %q; ask for %s", r.Host, strings.Join(h.hosts(), " or "))
-	case h.cross.Check(r) != nil:
+	case h.elsewhere(r):
 		deny(w, http.StatusForbidden, "this was asked by a page from elsewhere")
 	case r.URL.Path == "/login":
 		h.login(w, r)
@@ -61,6 +61,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.ask(w, r)
 	}
+}
+
+// elsewhere reports whether a page of another origin asks. A link on such a page may lead to the
+// page here; questions to the API are refused whatever they ask, with a good token as well.
+func (h *handler) elsewhere(r *http.Request) bool {
+	if asks := r.Method == http.MethodGet || r.Method == http.MethodHead; asks && !web.Has(r.URL.Path) {
+		changes := *r // what only asks is checked like what changes something
+		changes.Method = http.MethodPost
+		r = &changes
+	}
+	return h.cross.Check(r) != nil
 }
 
 // ask serves the API to who shows a token.

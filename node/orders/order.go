@@ -3,11 +3,13 @@ package orders
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
+	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -32,6 +34,7 @@ func (o *Orders) OrderedBy(_ context.Context, peer string) (api.Ordered, error) 
 	out := api.Ordered{Peer: id, Jobs: []api.OrderedJob{}}
 	var gave []taskstate.PeerID
 	o.cfg.Replica.Read(func(s *ledger.State) {
+		out.Secrets = secretsKnown(s, id)
 		for m := range s.Members() {
 			if n := len(m.Grants); m.In() && n > 0 && m.Grants[n-1].Word.By == id && m.Entry.Peer != id {
 				gave = append(gave, m.Entry.Peer)
@@ -47,6 +50,21 @@ func (o *Orders) OrderedBy(_ context.Context, peer string) (api.Ordered, error) 
 		out.Gave = append(out.Gave, o.cfg.Who.Called(m))
 	}
 	return out, nil
+}
+
+// secretsKnown lists the secrets that a peer sealed, or may have opened as a worker. To which peers
+// they were sealed cannot be seen, so it is all those of jobs that a worker could have been given.
+func secretsKnown(s *ledger.State, id taskstate.PeerID) (out []api.OrderedSecret) {
+	m, _ := s.Member(id)
+	worker := !m.In() || slices.Contains(m.Entry.Roles, admission.Worker) // of one that is gone it is not known any more
+	for j := range s.Jobs() {
+		job := j.Job()
+		if job.Secrets == nil || job.Secrets.By != id && !worker {
+			continue
+		}
+		out = append(out, api.OrderedSecret{Job: string(job.ID), Name: job.Name, Secrets: job.Secrets.Names, Given: job.Secrets.By == id})
+	}
+	return out
 }
 
 // everAdmitted finds the peer a person means. One that was removed is named by its whole id.
