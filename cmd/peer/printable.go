@@ -36,7 +36,7 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// verbatim are the fields of an answer that a command writes to the byte, or shows with care itself.
+// verbatim are the fields of an answer that a command writes to the byte, or makes printable.
 var verbatim = []string{"Item"}
 
 // printableStrings makes every string of an answer printable, so that no command can forget it. It
