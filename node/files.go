@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/dispatch/session"
 	"github.com/coveyproject/covey/dispatch/worker"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
@@ -51,6 +52,7 @@ type jobFiles struct {
 	who     *view.Names
 	level   func() bool // this peer's copy of the ledger can be believed when it does not know a job
 	worker  func() *worker.Loop
+	offer   *offering
 	own     troubles.Own
 	now     func() time.Time
 	log     *slog.Logger
@@ -72,7 +74,7 @@ func openFiles(n *Node) (f *jobFiles, err error) {
 	f = &jobFiles{
 		self: n.self, folder: n.folder, quota: n.cfg.Store, host: n.host, members: n.members, roster: n.roster, readers: n.readers, replica: n.replica, who: n.view.Who,
 		level: n.keeper.InSync, worker: func() *worker.Loop { return n.worker },
-		own: n.own, now: n.cfg.Now, log: n.log,
+		offer: n.offer, own: n.own, now: n.cfg.Now, log: n.log,
 	}
 	quota := max(0, f.quota)
 	if f.quota == 0 { // nobody said how much
@@ -109,7 +111,12 @@ func (f *jobFiles) openCare(line *calls.Line, held *held.Store) {
 			return jobs
 		},
 		Full: func(err error) {
-			f.worker().Refrain(api.TroubleStoreFull, err) // no tasks while what is left to keep here has no room
+			if speaks := f.replica.Spoken(); speaks < session.NoFilesDialect && err != nil { // coordinators of before would not understand it
+				f.worker().Refrain(api.TroubleStoreFull, err)
+			} else {
+				f.worker().Refrain(api.TroubleStoreFull, nil)
+				f.worker().SetOffer(f.offer.full(err)) // no tasks that leave files, while those have no room here
+			}
 			f.own.StoreFull(err)
 		},
 	})
@@ -136,19 +143,32 @@ func copiesBudget(output, store int64) logreplica.Budget {
 	return logreplica.Budget(cmp.Or(output, sweep.OutputBytes) / 16)
 }
 
-// saving is what keeps what tasks leave: it stands between the worker, which is the sink, and what
-// runs tasks.
-func (f *jobFiles) saving(sink func(taskstate.RunReport), run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
+// saving is what keeps what tasks leave, as far as this machine's owner lets it: it stands between
+// the worker, which is the sink, and what runs tasks.
+func (f *jobFiles) saving(sink func(taskstate.RunReport), may func(*taskstate.Job, int64) error, run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
 	s, err := saver.New(saver.Config{
 		Self: f.self, Dir: TasksFolder(f.folder.dir), Net: f.host, Name: f.who.Name, Log: f.log, Sink: sink,
-		Store:  func() *store.Store { return f.store },
-		Others: f.keepers.Of,
-		Inputs: func(ctx context.Context, l taskstate.Launch) ([]tree.Placed, error) { return f.stager.Placed(ctx, l) },
+		Store:   func() *store.Store { return f.store },
+		Others:  f.keepers.Of,
+		MayKeep: may,
+		Inputs:  func(ctx context.Context, l taskstate.Launch) ([]tree.Placed, error) { return f.stager.Placed(ctx, l) },
 	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
 	if err != nil {
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
 	}
 	return s, nil
+}
+
+// keptOf is how many bytes this peer keeps of what tasks of a key's jobs left.
+func (f *jobFiles) keptOf(key taskstate.PeerID) (sum int64) {
+	f.replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if j.Job().OrderedBy() == key {
+				sum += ledger.KeptBy(j)[f.self]
+			}
+		}
+	})
+	return sum
 }
 
 // outputSafe tells whether all that a task was to leave is in the store for good, so that the

@@ -56,7 +56,7 @@ func (f *jobFiles) leftBy(id taskstate.JobID) (left []stager.Left, several bool,
 			return
 		}
 		if n := j.FirstIncomplete(); n != 0 { // what that one left is not whole
-			err = fmt.Errorf("its task %d is not complete; peer retry %s.%d", n, id, n)
+			err = fmt.Errorf("its task %d is not complete", n)
 			return
 		}
 		err, several = nil, j.Job().Count > 1

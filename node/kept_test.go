@@ -258,7 +258,7 @@ func TestADrainIsOverWhenWhatTasksLeftIsKeptElsewhere(t *testing.T) {
 }
 
 // Case 26: sole copies stay, whatever the quota, and the peer takes no more and says so.
-func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing.T) {
+func TestAPeerWithoutRoomForWhatTasksLeaveTakesNoneThatLeaveFilesAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	const tasks, each = 30, 1 << 20
 	one := alive(t, Config{Name: "one", Store: 4 * each})
@@ -286,8 +286,12 @@ func TestWhoHasNoMoreRoomForWhatTasksLeaveTakesNoTasksAndLosesNothing(t *testing
 	}
 	eventually(t, "it says so", func() (bool, string) {
 		ps, err := one.Peers(timed(t))
-		return err == nil && strings.Contains(ps.Peers[0].Trouble, "what tasks left here"), fmt.Sprintf("%+v, %v", ps.Peers, err)
+		return err == nil && slices.ContainsFunc(ps.Peers[0].Troubles, func(x api.Trouble) bool {
+			return x.Code == api.TroubleStoreFull && strings.Contains(x.Message, "what tasks left here")
+		}), fmt.Sprintf("%+v, %v", ps.Peers, err)
 	})
+	// A task that leaves no files runs all the same.
+	one.outcome(one.submit(shellJob("other", 1, "true")))
 }
 
 // What jobs that were submitted here need stays, and goes with them.

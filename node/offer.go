@@ -25,8 +25,9 @@ type offering struct {
 	addrs func() []string // multiaddrs; nil before there is a network
 	owner *guard.Owner    // nil before it is known
 
-	mu sync.Mutex
-	at []string // the IPs offered last
+	mu      sync.Mutex
+	at      []string // the IPs offered last
+	noFiles string   // why no task is taken that leaves files
 }
 
 // now is what this peer gives to tasks, and what constraints may ask about it.
@@ -44,7 +45,10 @@ func (f *offering) now() session.Offer {
 	case r.Disk < 0:
 		r.Disk = 0
 	}
-	o := session.Offer{Resources: r, Name: f.name, Labels: f.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	f.mu.Lock()
+	noFiles := f.noFiles
+	f.mu.Unlock()
+	o := session.Offer{NoFiles: noFiles, Resources: r, Name: f.name, Labels: f.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if f.addrs != nil {
 		o.Addrs = hostIPs(f.addrs())
 	}
@@ -64,6 +68,18 @@ func (f *offering) facts(self taskstate.PeerID) constraint.Facts {
 	}
 	f.mu.Unlock()
 	return o.Facts(self)
+}
+
+// full notes whether what tasks leave has no room here, and describes this peer again.
+func (f *offering) full(err error) session.Offer {
+	text := ""
+	if err != nil {
+		text = taskstate.ClipText(err.Error(), session.MaxTrouble)
+	}
+	f.mu.Lock()
+	f.noFiles = text
+	f.mu.Unlock()
+	return f.now()
 }
 
 // diskShare is what part of a disk is not offered to tasks.

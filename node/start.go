@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/node/runner"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // readyTimeout is how long a peer that resumes waits for contact, before it says so and goes on.
@@ -125,9 +127,22 @@ func (n *Node) newRunner() (Runner, error) {
 	return n.guard, nil
 }
 
+// mayKeep is why this machine's owner does not have so many more bytes of what a job's tasks left
+// kept here; nil: they may be.
+func (n *Node) mayKeep(job *taskstate.Job, bytes int64) error {
+	most := n.guard.MaxKept(job)
+	if most == 0 {
+		return nil
+	}
+	if has := n.files.keptOf(job.OrderedBy()); bytes > most-has {
+		return fmt.Errorf("they take %s, and the policy of this machine has at most %s kept of what tasks of that key leave (limits: disk), of which %s are taken", spell.Bytes(bytes), spell.Bytes(most), spell.Bytes(has))
+	}
+	return nil
+}
+
 func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
-		return n.files.saving(sink, n.cfg.Machine.Runner)
+		return n.files.saving(sink, n.mayKeep, n.cfg.Machine.Runner)
 	}
 	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.begun.moved != "", Stdin: n.feeds, Inputs: n.files.stager, Secrets: n.secrets}
 	cfg.Sandbox = &runner.Sandbox{
@@ -137,7 +152,7 @@ func (n *Node) unguardedRunner(sink func(taskstate.RunReport)) (Runner, error) {
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}
-	return n.files.saving(sink, func(sink func(taskstate.RunReport)) (Runner, error) {
+	return n.files.saving(sink, n.mayKeep, func(sink func(taskstate.RunReport)) (Runner, error) {
 		r, err := runner.New(sink, cfg)
 		if err != nil {
 			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil

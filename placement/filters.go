@@ -24,6 +24,7 @@ func lasting() []filter {
 		{never, func(a *ask, missed int, on string) string {
 			return fmt.Sprintf("insufficient %s on %s", a.resource(missed), on)
 		}},
+		{stores, plain("no room for what its tasks leave on %s")},
 		{constrained, func(a *ask, missed int, on string) string {
 			return fmt.Sprintf("constraint %s not met by %s", a.Constraints[missed], on)
 		}},
@@ -66,6 +67,9 @@ func never(a *ask, c *candidate) int {
 	c.demand(n > 0)
 	return missed
 }
+
+// stores refuses a peer that would run the tasks and could not keep what they leave.
+func stores(_ *ask, c *candidate) int { return c.demand(!c.NoFiles) }
 
 func constrained(a *ask, c *candidate) int {
 	broken := a.broken(c)

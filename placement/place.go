@@ -32,6 +32,7 @@ type Peer struct {
 	Total     int                 // tasks of all jobs there now
 	Here      int64               // bytes of the tasks' inputs that it keeps, as far as is known
 	Facts     *constraint.Facts   // what constraints and Over ask about; nil meets none
+	NoFiles   bool                // the job's tasks leave files, and it has no room for them
 	Barred    string              // why its owner does not let the job run there; "": as far as is known, it may
 	Held      bool                // its owner lets it have HeldTo more tasks of who asks, and no more
 	HeldTo    int

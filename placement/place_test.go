@@ -81,6 +81,7 @@ func TestReasonsNameEveryFilterThatRefused(t *testing.T) {
 	}
 	notReady := func(p *placement.Peer) { p.Ready = false }
 	paused := func(p *placement.Peer) { p.Available = false }
+	crowded := func(p *placement.Peer) { p.NoFiles = true }
 	tiny := func(p *placement.Peer) { p.Offer, p.Free = cpus(1), cpus(1) }
 	busy := func(p *placement.Peer) { p.Free = cpus(0) }
 	taken := func(p *placement.Peer) { p.OfJob = 3 }
@@ -92,6 +93,7 @@ func TestReasonsNameEveryFilterThatRefused(t *testing.T) {
 	}{
 		{nil, "no suitable peer (no peers)"},
 		{[]placement.Peer{off("a", paused), off("b", paused), off("c", tiny)}, "no suitable peer (2 peers not available for new tasks; insufficient resources on 1 peer)"},
+		{[]placement.Peer{off("a", crowded)}, "no suitable peer (no room for what its tasks leave on 1 peer)"},
 		{[]placement.Peer{off("a", notReady)}, "no suitable peer (1 peer not ready)"},
 		{[]placement.Peer{off("a", busy), off("b", taken), off("c", full)}, "no suitable peer (no free resources on 1 peer; max_per_peer reached on 1 peer; queue full on 1 peer)"},
 		{[]placement.Peer{off("a", func(p *placement.Peer) { notReady(p); tiny(p) })}, "no suitable peer (1 peer not ready)"},

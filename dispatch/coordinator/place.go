@@ -219,6 +219,7 @@ func (pl *placer) with(j *jobState, peers []placement.Peer) {
 	pl.inputsOf(j, peers)
 	for i, p := range pl.peers.list() {
 		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
+		peers[i].NoFiles = p.offer.NoFiles != "" && j.job.HasOutputs()
 		pl.ownersOf(j, p, &peers[i])
 		h := p.holds[j.id]
 		if h != nil {

@@ -235,7 +235,7 @@ func (j *JobRecord) lackSummary(slot int) string {
 	if r := j.Slot(slot); r.Final != nil && r.Final.State == taskstate.Shutdown {
 		how = "was cancelled"
 	}
-	return fmt.Sprintf("from: task %d of job %s %s and left no whole files; peer retry %s.%d, then this job", slot, j.called(), how, j.job.ID, slot)
+	return fmt.Sprintf("from: task %d of job %s %s and left no whole files; submit that job again", slot, j.called(), how)
 }
 
 // called is the job's name and id, for people.

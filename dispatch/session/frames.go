@@ -80,8 +80,14 @@ type Offer struct {
 	// Policy is what others may know of what this peer's owner lets run; nil: nothing is known.
 	Policy *policy.Policy `cbor:"10,keyasint,omitempty"`
 
+	// NoFiles is why it takes no tasks that leave files, for people; "" if it does.
+	NoFiles string `cbor:"11,keyasint,omitempty" dialect:"2"`
+
 	TroubleCode string `cbor:"9,keyasint,omitempty"` // the same for programs, see api.Trouble; "" if there is no code for it
 }
+
+// NoFilesDialect is the dialect from which on coordinators know Offer.NoFiles.
+const NoFilesDialect = 2
 
 // Beat keeps a session alive and measures it.
 type Beat struct {

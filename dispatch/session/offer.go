@@ -61,6 +61,8 @@ func (o *Offer) Check() error {
 		return fmt.Errorf("the name or the system is no printable text of at most %d bytes", MaxWord)
 	case len(o.Trouble) > MaxTrouble || !utf8.ValidString(o.Trouble):
 		return fmt.Errorf("the trouble is no text of at most %d bytes", MaxTrouble)
+	case len(o.NoFiles) > MaxTrouble || !utf8.ValidString(o.NoFiles):
+		return fmt.Errorf("what keeps it from storing files is no text of at most %d bytes", MaxTrouble)
 	case !ShortText(o.TroubleCode):
 		return fmt.Errorf("the code of the trouble is no text of at most %d bytes", MaxWord)
 	}

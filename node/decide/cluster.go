@@ -28,6 +28,9 @@ func (d *Decider) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.
 		if p.PassedOver {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleStartsNothing, Message: startsNothing}})
 		}
+		if p.Offer.NoFiles != "" {
+			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleStoreFull, Message: p.Offer.NoFiles}})
+		}
 		if p.NoRoom != "" {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleNoRoom, Message: p.NoRoom}})
 		}

@@ -100,6 +100,16 @@ func (g *Guard) claim(r running) policy.Claim {
 	return c
 }
 
+// MaxKept is how many bytes the rule that a job comes under lets be kept of what tasks of its key
+// left; 0: as many as there is room for.
+func (g *Guard) MaxKept(job *taskstate.Job) int64 {
+	c := policy.ClaimOf(job)
+	if r := policy.Match(g.cfg.Policy(), g.claim(running{job: job, by: c.By, signed: c.Signed})); r != nil {
+		return r.Limits.Disk
+	}
+	return 0
+}
+
 // late is a task that waits for this peer's copy of the ledger.
 type late struct {
 	taskstate.Launch

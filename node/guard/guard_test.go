@@ -353,3 +353,12 @@ func TestWhatRunsByAKeyThatIsRevokedIsStoppedThoughThePolicyNamesIt(t *testing.T
 		t.Errorf("stopped %v", b.stopped)
 	}
 }
+
+func TestARuleBoundsWhatIsKeptOfItsKeysTasks(t *testing.T) {
+	b := newBench(t, "rules:\n- from: [key:"+marie+"]\n  run: any\n  limits: {disk: 100MiB}\n- from: [self]\n  run: any\n")
+	for by, want := range map[taskstate.PeerID]int64{marie: 100 << 20, mine: 0, friend: 0} {
+		if got := b.MaxKept(&taskstate.Job{Submitter: by, Order: &taskstate.Order{By: by}}); got != want {
+			t.Errorf("of %s: %d, want %d", by, got, want)
+		}
+	}
+}

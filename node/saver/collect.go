@@ -19,6 +19,7 @@ import (
 	"github.com/coveyproject/covey/node/runner/process"
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // What is collected together, so that one sync brings all of it to the disk.
@@ -340,11 +341,29 @@ func listed(root *os.Root) (names []string, err error) {
 	return names, nil
 }
 
+// fits is why what a task left cannot be kept, now that it is known what it takes: one task does
+// not fill a store, nor keep a key's tasks above what the machine's owner lets them have.
+func (g *gathering) fits(one *gathered) error {
+	if may := g.s.cfg.MayKeep; may != nil && one.saved.Bytes > 0 {
+		if err := may(one.launch.Job, one.saved.Bytes); err != nil {
+			return err
+		}
+	}
+	_, quota := g.store.Taken()
+	if cost := g.store.Cost(one.roots); quota > 0 && cost > quota {
+		return fmt.Errorf("they take %s, and all of this peer's store has %s: give it more with `peer up --store SIZE`", spell.Bytes(cost), spell.Bytes(quota))
+	}
+	return nil
+}
+
 // settle makes what was gathered safe, and goes on with each task.
 func (g *gathering) settle() {
 	var pins []store.Pin
 	err := g.batch.Done()
 	for _, one := range g.of {
+		if err == nil && one.err == nil {
+			one.err = g.fits(one)
+		}
 		if err == nil && one.err == nil && len(one.roots) > 0 {
 			pins = append(pins, store.Pin{Name: keep.PinName(one.launch.Task), Why: "left by " + one.launch.Task.String(), Roots: one.roots})
 		}

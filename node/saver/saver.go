@@ -35,7 +35,9 @@ type Config struct {
 	Name   func(taskstate.PeerID) string                       // for people; optional
 	Inputs Inputs                                              // optional
 	Net    keep.Dialer
-	Log    *slog.Logger // optional
+	// MayKeep is why so many bytes more of what tasks of a job left may not be kept here; optional.
+	MayKeep func(job *taskstate.Job, bytes int64) error
+	Log     *slog.Logger // optional
 }
 
 // Inputs says what a task was given below its work folder.

@@ -74,6 +74,7 @@ func (h *hands) Lasting() bool               { return true }
 
 // scene is a peer with a saver, and others that keep files.
 type scene struct {
+	may func(*taskstate.Job, int64) error // what the owner lets be kept; nil: all
 	*saver.Saver
 	t      *testing.T
 	net    *memnet.Network
@@ -117,7 +118,7 @@ func (s *scene) openStore(name string, quota int64) *store.Store {
 func (s *scene) begin() {
 	s.t.Helper()
 	sv, err := saver.New(saver.Config{
-		Self: "self", Dir: s.hands.dir, Net: s.net.Host("self"), Store: func() *store.Store { return s.store }, Others: func(taskstate.PeerID) []taskstate.PeerID { return s.others },
+		MayKeep: s.mayKeep, Self: "self", Dir: s.hands.dir, Net: s.net.Host("self"), Store: func() *store.Store { return s.store }, Others: func(taskstate.PeerID) []taskstate.PeerID { return s.others },
 		Sink: func(r taskstate.RunReport) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -412,6 +413,42 @@ func TestWhereNobodyHasRoomThereIsOneCopyAndTheReason(t *testing.T) {
 	})
 }
 
+// What one task leaves does not fill a store, nor go beyond what the machine's owner has kept of a
+// key's tasks.
+func TestWhatCannotBeKeptFailsWithItsReason(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		s.store = s.openStore("small", 1<<20)
+		big := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
+		end := s.end(s.run(job("*"), 1, 0, map[string]string{"x": big}))
+		if end.State != taskstate.Failed || end.Reason != taskstate.ReasonOutputLost || !strings.Contains(end.Message, "2.0 MiB") || !strings.Contains(end.Message, "1.0 MiB: give it more with `peer up --store SIZE`") {
+			t.Errorf("%+v", end)
+		}
+		if end := s.end(s.run(job("*"), 2, 0, map[string]string{"x": "small"})); end.State != taskstate.Complete {
+			t.Errorf("the next one: %+v", end)
+		}
+		s.may = func(_ *taskstate.Job, bytes int64) error {
+			if bytes > 10 {
+				return fmt.Errorf("the owner keeps 10, not %d", bytes)
+			}
+			return nil
+		}
+		end = s.end(s.run(job("*"), 3, 0, map[string]string{"x": "far too much for its owner"}))
+		if end.State != taskstate.Failed || end.Reason != taskstate.ReasonOutputLost || !strings.Contains(end.Message, "the owner keeps 10, not 26") || end.Saved != nil {
+			t.Errorf("%+v", end)
+		}
+		if end := s.end(s.run(job("*"), 4, 0, map[string]string{"x": "a little"})); end.State != taskstate.Complete {
+			t.Errorf("the next one: %+v", end)
+		}
+	})
+}
+
+func (s *scene) mayKeep(j *taskstate.Job, bytes int64) error {
+	if s.may == nil {
+		return nil
+	}
+	return s.may(j, bytes)
+}
+
 // Case 16: a link that leads out.
 func TestAnOutputThatLeadsOutIsRefusedAndNotRead(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
@@ -442,7 +479,8 @@ func TestAnOutputThatLeadsOutIsRefusedAndNotRead(t *testing.T) {
 				t.Errorf("what it printed is not kept: %+v", k)
 			}
 		}
-		// Inside it may lead to whatever is there, which comes along; a folder that is a link is not entered.
+		// Inside it may lead to whatever is there, which comes along; a folder that is a link is
+		// not entered.
 		j := job("in/*", "way/*")
 		j.Outputs.Missing = taskstate.MissingOK
 		id := taskstate.Task(j.ID, 4, 1)

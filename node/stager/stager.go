@@ -19,6 +19,7 @@ import (
 	"github.com/coveyproject/covey/node/blob/tree"
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 // Config joins the parts.
@@ -392,22 +393,9 @@ func (s *Stager) copyAll(ctx context.Context, job *taskstate.Job, inputs []input
 // fetching says how far it is.
 func fetching(came, all int64) string {
 	if all <= 0 {
-		return fmt.Sprintf("fetching its inputs, %s came", amount(came))
+		return fmt.Sprintf("fetching its inputs, %s came", spell.Bytes(came))
 	}
-	return fmt.Sprintf("fetching %s, %d %% here", amount(all), min(99, came*100/all))
-}
-
-// amount is a number of bytes for people.
-func amount(n int64) string {
-	for _, u := range []struct {
-		of   int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.of {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.of), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
+	return fmt.Sprintf("fetching %s, %d %% here", spell.Bytes(all), min(99, came*100/all))
 }
 
 // Pins are called in-JOB-VERSION.

@@ -94,7 +94,7 @@ func (o Own) StoreFull(err error) {
 		o.hold(api.TroubleStoreFull, "")
 		return
 	}
-	text := err.Error() + ": it stays until its jobs are forgotten, and this peer takes no tasks meanwhile; give it more with `peer up --store SIZE`, or delete jobs"
+	text := err.Error() + ": it stays until its jobs are forgotten, and this peer takes no tasks that leave files meanwhile; give it more with `peer up --store SIZE`, or delete jobs"
 	if o.hold(api.TroubleStoreFull, text) {
 		o.Log.Error("no room for what tasks leave", "err", err)
 	}

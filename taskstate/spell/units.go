@@ -148,3 +148,16 @@ func decimal(s string) (float64, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil
 }
+
+// Bytes is a number of bytes for people.
+func Bytes(n int64) string {
+	for _, u := range []struct {
+		of   int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.of {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.of), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Hole is the size of the blocks of zeros that are left out of files, each at a multiple of it: what
-// disks can give back, and not so small that a file falls into pieces.
+// Hole is the size of the blocks of zeros that are left out of files, each at a multiple of it:
+// what disks can give back, and not so small that a file falls into pieces.
 const Hole = 64 << 10
 
 var zeros [Hole]byte

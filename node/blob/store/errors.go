@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/coveyproject/covey/node/blob/piece"
+	"github.com/coveyproject/covey/taskstate/spell"
 )
 
 var (
@@ -27,9 +28,9 @@ type NoRoom struct {
 
 func (e *NoRoom) Error() string {
 	if e.Disk {
-		return fmt.Sprintf("no room on the disk: %s needed, %s free", size(e.Needed), size(e.Free))
+		return fmt.Sprintf("no room on the disk: %s needed, %s free", spell.Bytes(e.Needed), spell.Bytes(e.Free))
 	}
-	return fmt.Sprintf("no room in the store: %s needed, %s free of its quota", size(e.Needed), size(e.Free))
+	return fmt.Sprintf("no room in the store: %s needed, %s free of its quota", spell.Bytes(e.Needed), spell.Bytes(e.Free))
 }
 
 // Is makes every NoRoom an ErrNoRoom.
@@ -55,17 +56,4 @@ func (s *Store) full(err error, needed int64) error {
 		return fmt.Errorf("%w (%w)", &NoRoom{Needed: needed, Free: max(0, free), Disk: true}, err)
 	}
 	return err
-}
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	for _, u := range []struct {
-		of   int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.of {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.of), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -1,5 +1,7 @@
 package store
 
+import "github.com/coveyproject/covey/node/blob/piece"
+
 // Damaged is set when some of what was here turned out not to be: what pins name may be lacking.
 func (s *Store) Damaged() <-chan struct{} { return s.damaged }
 
@@ -27,6 +29,20 @@ func (s *Store) Taken() (taken, quota int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shelf.bytes - s.shelf.loose, s.shelf.quota
+}
+
+// Cost is how many bytes of the disk are taken by what is here of some blobs.
+func (s *Store) Cost(roots []piece.Root) (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counted := map[piece.Root]bool{}
+	for _, root := range roots {
+		if b := s.shelf.blobs[root]; b != nil && !counted[root] {
+			counted[root] = true
+			n += b.cost
+		}
+	}
+	return n
 }
 
 // Tight tells whether nine tenths of the quota are taken by what may not go.
