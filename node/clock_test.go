@@ -2,6 +2,7 @@ package node
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,5 +108,75 @@ func TestAJobNeverEndsBeforeItBeganWhateverTheClockDoes(t *testing.T) {
 	slices.Reverse(stamps)
 	if !slices.IsSorted(stamps) {
 		t.Errorf("jobs were accepted at %v", stamps)
+	}
+}
+
+// threeClocks is three peers that vote, each with a clock of its own.
+func threeClocks(t *testing.T) (peers []*living, clocks []*wrongClock) {
+	for i, name := range []string{"one", "two", "three"} {
+		c := &wrongClock{}
+		cfg := Config{Name: name, Now: c.now}
+		if i > 0 {
+			cfg.Join = peers[0].ticket(api.TicketRequest{Expires: 600}).Ticket
+		}
+		peers, clocks = append(peers, alive(t, cfg)), append(clocks, c)
+	}
+	peers[0].sees("one", "two", "three")
+	eventually(t, "three vote and speak of clocks", func() (bool, string) {
+		voters := len(peers[0].ledger.Voters())
+		return voters == 3 && peers[0].replica.Spoken() == wire.Dialect, ""
+	})
+	return peers, clocks
+}
+
+func TestACoordinatorsClockThatIsSetForwardTakesNothingWithIt(t *testing.T) {
+	t.Parallel()
+	peers, clocks := threeClocks(t)
+	done := peers[1].submit(noopJob("before", 2, 0))
+	peers[1].outcome(done)
+	clocks[0].step(400 * 24 * time.Hour)
+	peers[1].outcome(peers[1].submit(noopJob("after", 2, 0)))
+	eventually(t, "another peer coordinates", func() (bool, string) {
+		who, _, ok := peers[1].ledger.Coordinator()
+		return ok && who != peers[0].self, string(who)
+	})
+	peers[2].outcome(peers[2].submit(noopJob("later", 2, 0)))
+	if ahead := peers[1].ledgerAhead(); ahead > 5*time.Minute+time.Second {
+		t.Errorf("the ledger's time is %v ahead", ahead)
+	}
+	if row, _ := peers[1].outcome(done); row.Ended == nil {
+		t.Errorf("the finished job is gone: %+v", row)
+	}
+}
+
+func TestALedgerThatAWrongClockTookAheadSaysSoAndIsMended(t *testing.T) {
+	t.Parallel()
+	c := &wrongClock{}
+	one := alive(t, Config{Name: "one", Now: c.now})
+	lost := one.submit(noopJob("lost", 1, 0))
+	one.outcome(lost)
+	c.step(400 * 24 * time.Hour)
+	one.outcome(one.submit(noopJob("wrong", 1, 0)))
+	now := time.Now()
+	if _, err := one.Set(timed(t), api.Settings{Time: now}); err == nil || !strings.Contains(err.Error(), "set that clock right first") {
+		t.Errorf("with the wrong clock: %v", err)
+	}
+	c.step(0)
+	if s, err := one.Status(timed(t)); err != nil || !slices.ContainsFunc(s.Troubles, func(x api.Trouble) bool { return x.Code == api.TroubleLedgerAhead }) {
+		t.Errorf("the troubles are %+v %v", s.Troubles, err)
+	}
+	a, err := one.Set(timed(t), api.Settings{Time: now})
+	if err != nil || !slices.Equal(a.Deleted, []string{string(lost)}) || a.Ahead != 0 {
+		t.Fatalf("%+v %v", a, err)
+	}
+	one.outcome(one.submit(noopJob("mended", 1, 0)))
+	if ahead := one.ledgerAhead(); ahead.Abs() > time.Minute {
+		t.Errorf("the ledger's time is %v ahead", ahead)
+	}
+	if s, err := one.Status(timed(t)); err != nil || len(s.Troubles) > 0 {
+		t.Errorf("the troubles are %+v %v", s.Troubles, err)
+	}
+	if _, err := one.Set(timed(t), api.Settings{Time: now.Add(-time.Second)}); err == nil || !strings.Contains(err.Error(), "cannot be set to an earlier one") {
+		t.Errorf("set back again: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func asCoordinatorSees(ctx context.Context, n *Node) *calls.ClusterView {
 func ownTroubles(n *Node, seen *calls.ClusterView) []api.Trouble {
 	n.seat.noteLoss()
 	n.dialects.follows(n.ledger.Unread())
-	return troubles.Merge(n.own.Of(n.differs)(n.self), seen.TroubleOf(n.self, api.TroubleStartsNothing))
+	return troubles.Merge(n.own.Of(n.differs, n.aheadText)(n.self), seen.TroubleOf(n.self, api.TroubleStartsNothing))
 }
 
 // differs says how this peer's copy of the ledger is not like others'.

@@ -180,7 +180,7 @@ func (n *Node) workerConfig() worker.Config {
 
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
-		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get, StartWithin: n.cfg.Machine.StartWithin},
+		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get, Clocks: n.ledger.Clocks, StartWithin: n.cfg.Machine.StartWithin},
 		Ledger: n.cfg.Machine.decides(n.ledger), OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
@@ -206,7 +206,7 @@ func (n *Node) ordersConfig() orders.Config {
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.cfg.Machine.decides(n.ledger), Replica: n.replica, Loop: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
-		Doors: n.doors.newcomer, Remember: n.doors.remember, Wrong: n.own.Of(n.differs), Now: n.ledgerTime,
+		Doors: n.doors.newcomer, Remember: n.doors.remember, Wrong: n.own.Of(n.differs, n.aheadText), Now: n.ledgerTime, Clock: n.now,
 	}
 }
 
@@ -270,7 +270,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Copies: func() view.Copies { return n.files.printed }, Net: n.host, Wrong: n.own.Of(n.differs), Story: n.story,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Kept: func() view.Kept { return n.files.care }, Copies: func() view.Copies { return n.files.printed }, Net: n.host, Wrong: n.own.Of(n.differs, n.aheadText), Story: n.story,
 		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {

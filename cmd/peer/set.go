@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +35,13 @@ peer at once, without restarts and without losing sessions.
   require-orders  on: jobs and acts that nobody signed are refused (the default of clusters founded
              by this version). Switch it on in an older cluster once all its peers are upgraded
 
+  time       now, or a moment as in 2026-03-01T12:00:00Z: sets the time that decisions are stamped
+             with back, after a wrong clock took it ahead. What was stamped later is stamped with
+             that moment; requests signed before it no longer count. Set the wrong clock right
+             first. Jobs that were deleted too early stay deleted, and are listed
+
 On slow or lossy networks use a longer grace; a shorter one notices sooner that a peer hangs.`,
-		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h\n  peer set require-orders=on",
+		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h\n  peer set require-orders=on\n  peer set time=now",
 		Args:    func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := settingsOf(args)
@@ -48,13 +56,19 @@ On slow or lossy networks use a longer grace; a shorter one notices sooner that 
 			return emit(c, err, a, []api.Settings{a.Settings}, func(w io.Writer) {
 				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\nrequire-orders  %s\n",
 					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor), a.Settings.RequireOrders)
+				if a.Ahead > 0 {
+					fmt.Fprintf(w, "ledger time is %s ahead of this machine's clock\n", seconds(math.Round(a.Ahead)))
+				}
+				if len(a.Deleted) > 0 {
+					fmt.Fprintf(w, "deleted too early: %s\n", strings.Join(a.Deleted, " "))
+				}
 			})
 		},
 	}
 }
 
 func settingsOf(words []string) (s api.Settings, err error) {
-	names := []string{"beat", "grace", "keep-jobs", "keep-for", "require-orders"}
+	names := []string{"beat", "grace", "keep-jobs", "keep-for", "require-orders", "time"}
 	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace, "keep-for": &s.KeepFor}
 	for _, w := range words {
 		name, text, ok := strings.Cut(w, "=")
@@ -72,6 +86,12 @@ func settingsOf(words []string) (s api.Settings, err error) {
 				return s, api.Errorf(api.Usage, "%q: expected on or off, once", w)
 			}
 			s.RequireOrders = text
+			continue
+		}
+		if ok && name == "time" {
+			if s.Time, err = momentOf(text, s.Time); err != nil {
+				return s, api.Errorf(api.Usage, "%q: %v", w, err)
+			}
 			continue
 		}
 		if !ok || field == nil {
@@ -93,4 +113,19 @@ func settingsOf(words []string) (s api.Settings, err error) {
 		*field = d.Seconds()
 	}
 	return s, nil
+}
+
+// momentOf reads the time that the ledger is set to, which was not given before.
+func momentOf(text string, before time.Time) (time.Time, error) {
+	if !before.IsZero() {
+		return before, errors.New("time is set twice")
+	}
+	if text == "now" {
+		return time.Now(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, errors.New("expected now, or a moment as in 2026-03-01T12:00:00Z")
+	}
+	return at, nil
 }

@@ -32,7 +32,10 @@ type CoreConfig struct {
 	// way it came; the task's worker signed it. It is asked of tasks that are about to be given up.
 	// nil: nothing is heard but in sessions.
 	Heard func(taskstate.TaskID) (taskstate.Status, bool)
-	Log   *slog.Logger // nil: silent
+	// Clocks is what most voters' clocks show, in milliseconds since 1970. nil: not known, and
+	// schedules go by the ledger's time alone.
+	Clocks func() int64
+	Log    *slog.Logger // nil: silent
 }
 
 func (cfg CoreConfig) withDefaults() CoreConfig {

@@ -201,7 +201,10 @@ func (js *jobs) takeUp(o *ledger.Outline) *jobState {
 }
 
 // schedules are the jobs that only start others.
-type schedules struct{ watched []*scheduled }
+type schedules struct {
+	watched []*scheduled
+	clocks  func() int64 // see CoreConfig
+}
 
 // add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells
 // whether it has.

@@ -1,17 +1,22 @@
 package coordinator
 
 import (
+	"time"
+
 	"github.com/coveyproject/covey/dispatch/cron"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/taskstate"
 )
 
 func (js *jobs) stepSchedules() {
+	now := js.scheduleTime()
+	wake := func(s *scheduled) {
+		js.clock.WakeAt(js.clock.Now().Add(time.Duration(s.next-now) * time.Millisecond))
+	}
 	for _, s := range js.schedules.watched {
-		now := js.clock.Stamp()
 		if s.job.cancelled || now < s.next {
 			if !s.job.cancelled {
-				js.clock.WakeAt(js.clock.When(s.next))
+				wake(s)
 			}
 			continue
 		}
@@ -23,8 +28,25 @@ func (js *jobs) stepSchedules() {
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()
 		}
-		js.clock.WakeAt(js.clock.When(s.next))
+		wake(s)
 	}
+}
+
+// waitedOut is how far the ledger's time may be ahead of most voters' clocks for schedules to wait
+// until the clocks have come so far.
+const waitedOut = time.Hour
+
+// scheduleTime is the moment that schedules have come to: the ledger's time, or what most voters'
+// clocks show while it is ahead of them by less than waitedOut.
+func (js *jobs) scheduleTime() int64 {
+	now := js.clock.Stamp()
+	if js.schedules.clocks == nil {
+		return now
+	}
+	if wall := js.schedules.clocks(); wall < now && now-wall < waitedOut.Milliseconds() {
+		return wall
+	}
+	return now
 }
 
 // startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes

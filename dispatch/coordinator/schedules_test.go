@@ -137,3 +137,22 @@ func TestARunThatIsTriedAgainWhileTheNextIsBeingDecidedHasItSkipped(t *testing.T
 		t.Errorf("the schedule does not go on:\n%s", got)
 	}
 }
+
+func TestSchedulesWaitWhileTheLedgersTimeIsLessThanAnHourAheadOfTheClocks(t *testing.T) {
+	for behind, want := range map[time.Duration]int{0: 2, 90 * time.Second: 1, 58 * time.Minute: 0, 2 * time.Hour: 2, -time.Hour: 2} {
+		r := newRig(t, CoreConfig{})
+		r.core.jobs.schedules.clocks = func() int64 { return r.now.Add(-behind).UnixMilli() }
+		job := jobOf("s", argsOf([]string{"count=1"}))
+		job.Name, job.Schedule = "s", &taskstate.Schedule{Cron: "* * * * *", Overlap: taskstate.AllowOverlap}
+		r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+		r.take()
+		r.advance(2*time.Minute + time.Second)
+		if got := r.take(); strings.Count(got, "submit") != want {
+			t.Errorf("clocks are %v behind: want %d runs\n%s", behind, want, got)
+		}
+		r.advance(behind.Abs() % (59 * time.Minute))
+		if got := r.take(); behind == 58*time.Minute && strings.Count(got, "submit") == 0 {
+			t.Error("the clocks have come so far, and nothing runs")
+		}
+	}
+}

@@ -15,7 +15,7 @@ func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.T
 	cfg = cfg.withDefaults()
 	k, a, o := clock.New(now, st.Stamp(), st.Index()), &agenda{}, &outbox{}
 	ps := &peers{cfg: &cfg, clock: k, agenda: a, all: map[taskstate.PeerID]*peerState{}, strangers: map[taskstate.PeerID]PeerVerdict{}}
-	js := &jobs{clock: k, agenda: a, outbox: o, peers: ps, all: map[taskstate.JobID]*jobState{}}
+	js := &jobs{clock: k, agenda: a, outbox: o, peers: ps, all: map[taskstate.JobID]*jobState{}, schedules: schedules{clocks: cfg.Clocks}}
 	ss := &sessions{cfg: &cfg, epoch: epoch, clock: k, agenda: a, peers: ps, open: map[ConnID]*workerSession{}, base: pace{cfg.Beat, cfg.Grace}}
 	ts := &tasks{heard: cfg.Heard, clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, began: st.Began()}
 	pl := &placer{cfg: &cfg, clock: k, agenda: a, peers: ps, jobs: js, seed: cfg.Seed}

@@ -21,10 +21,16 @@ type Settings struct {
 	KeepFor  float64 `json:"keep_for,omitempty"`  // seconds for which they are
 
 	RequireOrders string `json:"require_orders,omitempty"` // "on" or "off": whether jobs and acts that nobody signed are refused
+
+	// Time is to be set alone, and sets the ledger's time back after a wrong clock took it ahead: what
+	// was stamped later is stamped with it, and requests signed before it are refused from then on.
+	Time time.Time `json:"time,omitzero"`
 }
 
 // SettingsAnswer answers GET and POST /v1/settings.
 type SettingsAnswer struct {
 	Settings Settings  `json:"settings"`
+	Ahead    float64   `json:"ledger_ahead,omitempty"` // seconds by which the ledger's time is ahead of this machine's clock
+	Deleted  []string  `json:"deleted,omitempty"`      // setting the time: jobs that were deleted too early
 	AsOf     time.Time `json:"as_of"`
 }

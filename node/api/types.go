@@ -72,6 +72,7 @@ const (
 	TroubleLies          = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike
+	TroubleLedgerAhead   = "ledger-ahead"    // the ledger's time is ahead of its clock
 	TroubleStartsNothing = "starts-nothing"  // it has room for what it was given and does not start it
 	TroubleAuditStops    = "audit-stopped"   // its log of what it did in others' names is not written: its disk takes nothing
 	TroubleExposed       = "exposed"         // its tasks can read its private key

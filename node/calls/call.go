@@ -45,6 +45,7 @@ type Call struct {
 	Label   *ledger.Label           `cbor:"31,keyasint,omitempty"`
 	Set     *ledger.Set             `cbor:"32,keyasint,omitempty"`
 	Roles   *RolesCall              `cbor:"33,keyasint,omitempty"`
+	SetTime *ledger.SetTime         `cbor:"36,keyasint,omitempty" dialect:"2"`
 
 	Update    *ledger.Update  `cbor:"20,keyasint,omitempty"`
 	Renew     *ledger.Renew   `cbor:"21,keyasint,omitempty"`
@@ -60,7 +61,7 @@ type Call struct {
 
 // Asked is the command that a call asks for and its asker signs for the ledger, if there is one.
 func (c *Call) Asked() (cmd ledger.Command, ok bool) {
-	cmd = ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Remove: c.Remove, Avail: c.Avail, Label: c.Label, Set: c.Set, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin}
+	cmd = ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Remove: c.Remove, Avail: c.Avail, Label: c.Label, Set: c.Set, SetTime: c.SetTime, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin}
 	if c.Roles != nil {
 		cmd.Admit = &ledger.Admit{Entry: admission.Entry{Peer: c.Roles.Peer, Roles: c.Roles.Roles}}
 	}

@@ -28,7 +28,7 @@ func (c *Call) Check() *api.Error {
 	asked := 0
 	for _, set := range append(append(c.changes(), c.NextCall.asks()...),
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Cluster != nil,
-		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.Roles != nil,
+		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.SetTime != nil, c.Roles != nil,
 	) {
 		if set {
 			asked++

@@ -13,7 +13,7 @@ func AnswerTo(cmd ledger.Command, r ledger.Result, index uint64) Reply {
 	switch code := r.Refused; {
 	case code == ledger.CodeStale:
 		return Reply{Lost: true}
-	case code == ledger.CodeLate && cmd.Act != nil:
+	case code == ledger.CodeLate && cmd.Act != nil && cmd.SetTime == nil:
 		return Reply{Lost: true} // its asker signs anew
 	case code == ledger.CodeNone, code == ledger.CodePartly:
 	case cmd.Submit != nil && r.Existed && code == ledger.CodeOver: // it was accepted, ran and is forgotten; only the answer was lost
@@ -50,6 +50,8 @@ func Refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return refusedPeer(cmd.Avail.Peer, code)
 	case cmd.Set != nil && code == ledger.CodeInvalid:
 		return api.Errorf(api.Usage, "these settings would not do together with those that hold; see `peer set`")
+	case cmd.SetTime != nil && code == ledger.CodeLate:
+		return api.Errorf(api.Conflict, "the ledger's time was set to a later time before, and cannot be set to an earlier one")
 	case cmd.Label != nil && code == ledger.CodeInvalid:
 		return api.Errorf(api.Usage, "peer %s would have more than %d labels given or taken by people", cmd.Label.Peer, ledger.MaxLabels)
 	case cmd.Label != nil:

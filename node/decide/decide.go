@@ -29,6 +29,8 @@ func (d *Decider) Execute(ctx context.Context, c calls.Call) (calls.Reply, error
 		return d.executeRemove(ctx, *c.Remove, c.Act)
 	case c.Roles != nil:
 		return d.executeRoles(ctx, *c.Roles, c.Act)
+	case c.SetTime != nil:
+		return d.executeSetTime(ctx, *c.SetTime, c.Act)
 	case c.ChangesJob():
 		return d.executeChange(ctx, c)
 	}

@@ -26,6 +26,7 @@ type Config struct {
 	Remember func([]admission.PeerAddr)  // where peers are
 	Wrong    func(string) []api.Trouble  // what this peer knows to be wrong with a peer
 	Now      func() int64                // the time that decisions go by, in milliseconds since 1970
+	Clock    func() int64                // what this machine's clock shows
 }
 
 // Ledger is where decisions are written.

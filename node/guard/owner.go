@@ -96,18 +96,16 @@ const (
 // given holds what the coordinator says of a task – which attempt of which slot, started by which
 // moment, on which peer – against what the ledger says and the submitter signed.
 func (o *Owner) given(l *taskstate.Launch) (err error) {
-	var stamp int64
 	life, facts := o.cfg.Life(), constraint.Facts{}
 	if o.cfg.Facts != nil && len(l.Job.Constraints) > 0 {
 		facts = o.cfg.Facts()
 	}
 	o.cfg.Replica.Read(func(s *ledger.State) {
-		stamp = s.Stamp()
 		if err = s.Warrants().Given(l.Task, l.Job, o.cfg.Self, life); err == nil && facts.ID != "" {
 			err = unmet(s, l.Job, facts)
 		}
 	})
-	now := max(stamp, o.cfg.Now())
+	now := o.cfg.Now()
 	from, by := l.Job.Origin, l.Job.Order
 	switch {
 	case from != nil && from.At > now+clockSlack.Milliseconds():

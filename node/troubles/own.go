@@ -106,12 +106,16 @@ func (o Own) NoRoom(text string) { o.hold(api.TroubleNoRoom, text) }
 // LedgerDiffers says that this peer's copy of the ledger is not like others'.
 func (o Own) LedgerDiffers(text string) { o.hold(api.TroubleLedgerDiffers, text) }
 
-// Of lists the troubles of a peer, of this one as they are now: how copies of the ledger differ is
-// asked for, not told.
-func (o Own) Of(differs func() string) func(taskstate.PeerID) []api.Trouble {
+// LedgerAhead says that the ledger's time is ahead of this machine's clock.
+func (o Own) LedgerAhead(text string) { o.hold(api.TroubleLedgerAhead, text) }
+
+// Of lists the troubles of a peer, of this one as they are now: how copies of the ledger differ,
+// and how far its time is ahead, is asked for, not told.
+func (o Own) Of(differs, ahead func() string) func(taskstate.PeerID) []api.Trouble {
 	return func(peer taskstate.PeerID) []api.Trouble {
 		if peer == o.Self {
 			o.LedgerDiffers(differs())
+			o.LedgerAhead(ahead())
 		}
 		return o.All.List(peer)
 	}

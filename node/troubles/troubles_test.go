@@ -63,7 +63,7 @@ func TestWhatIsWrongWithThisPeerIsSaidOnceInItsLogAndTakenBackWhenItIsOver(t *te
 func TestWhatDiffersIsAskedForWheneverTheOwnTroublesAreRead(t *testing.T) {
 	var all Troubles
 	said := ""
-	of := Own{Self: "a", All: &all, Log: slog.New(slog.DiscardHandler)}.Of(func() string { return said })
+	of := Own{Self: "a", All: &all, Log: slog.New(slog.DiscardHandler)}.Of(func() string { return said }, func() string { return "" })
 	for _, said = range []string{"it goes on to entry 9", "", "it goes on to entry 12"} {
 		got := of("a")
 		if said == "" && len(got) > 0 || said != "" && (len(got) != 1 || got[0].Code != api.TroubleLedgerDiffers || got[0].Message != said) {

@@ -118,6 +118,26 @@ func (c *clockTable) limit(newest int64) (own, limit int64, ok bool) {
 	return clocks[0], limit, ok
 }
 
+// Clock is what this machine's clock shows, in milliseconds since 1970, held at what the other
+// voters' clocks let a coordinator stamp. newest is the ledger's time.
+func (n *Node) Clock(newest int64) int64 { return n.clocks.held(newest) }
+
+// Clocks is what most voters' clocks show, in milliseconds since 1970: the lower median of those
+// that are known here, this peer's own among them.
+func (n *Node) Clocks() int64 {
+	clocks, _ := n.clocks.known()
+	return lowerMedian(clocks)
+}
+
+// held is what the own clock shows, at most the limit.
+func (c *clockTable) held(newest int64) int64 {
+	own, limit, ok := c.limit(newest)
+	if ok {
+		return min(own, limit)
+	}
+	return own
+}
+
 // timekeeper holds a coordinator's clock against those of the other voters, in one term.
 type timekeeper struct {
 	log    *slog.Logger
@@ -130,11 +150,7 @@ type timekeeper struct {
 // stamp is what the next entry is stamped with: by this machine's clock, held at the limit.
 func (t *timekeeper) stamp(stamps *ledger.Stamps) int64 {
 	now := time.Now()
-	own, limit, ok := t.clocks.limit(stamps.Time(now))
-	if ok {
-		own = min(own, limit)
-	}
-	return stamps.At(own, now)
+	return stamps.At(t.clocks.held(stamps.Time(now)), now)
 }
 
 // watch compares this machine's clock with the other voters' while this peer coordinates, and has
