@@ -126,6 +126,11 @@ func threeClocks(t *testing.T) (peers []*living, clocks []*wrongClock) {
 		voters := len(peers[0].ledger.Voters())
 		return voters == 3 && peers[0].replica.Spoken() == wire.Dialect, ""
 	})
+	clocks[0].step(30 * time.Second) // the median is another's as soon as the others' clocks are known
+	eventually(t, "the voters know each other's clocks", func() (bool, string) {
+		return peers[0].ledger.Clocks() < peers[0].now()-20_000, ""
+	})
+	clocks[0].step(0)
 	return peers, clocks
 }
 
