@@ -119,8 +119,8 @@ type Node struct {
 // nothing that is decided rests on it alone.
 func (n *Node) now() int64 { return n.cfg.Now().UnixMilli() }
 
-// ledgerTime is the time that decisions go by: that of the clock, as far as the other voters' clocks
-// let it be ahead, and never before what the ledger has been stamped with.
+// ledgerTime is the time that decisions go by: that of the clock, as far as the other voters'
+// clocks let it be ahead, and never before what the ledger has been stamped with.
 func (n *Node) ledgerTime() (at int64) {
 	n.replica.Read(func(s *ledger.State) { at = s.Stamp() })
 	return max(at, n.ledger.Clock(at))

@@ -62,7 +62,8 @@ func stampedAfter(path string, v reflect.Value, than int64) (out []string) {
 	return out
 }
 
-// isNoLater checks that nothing in a state is stamped later than to, and that its snapshot is whole.
+// isNoLater checks that nothing in a state is stamped later than to, and that its snapshot is
+// whole.
 func isNoLater(t interface {
 	Helper()
 	Fatalf(string, ...any)

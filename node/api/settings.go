@@ -22,8 +22,9 @@ type Settings struct {
 
 	RequireOrders string `json:"require_orders,omitempty"` // "on" or "off": whether jobs and acts that nobody signed are refused
 
-	// Time is to be set alone, and sets the ledger's time back after a wrong clock took it ahead: what
-	// was stamped later is stamped with it, and requests signed before it are refused from then on.
+	// Time is to be set alone, and sets the ledger's time back after a wrong clock took it
+	// ahead: what was stamped later is stamped with it, and requests signed before it are
+	// refused from then on.
 	Time time.Time `json:"time,omitzero"`
 }
 

@@ -101,8 +101,8 @@ func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
 	return id, nil, nil
 }
 
-// FindLive finds the job that a command means which is for jobs that go on: as Find, but of the jobs
-// of one name the one that is not over. A service, global job or schedule outranks the runs it
+// FindLive finds the job that a command means which is for jobs that go on: as Find, but of the
+// jobs of one name the one that is not over. A service, global job or schedule outranks the runs it
 // started, which have its name. Several others are a Conflict that lists them; where all are over
 // it is the newest.
 func (v *View) FindLive(ctx context.Context, word string) (taskstate.JobID, *Held, error) {

@@ -32,9 +32,9 @@ const (
 // stampLimit returns the highest stamp that a coordinator may give, in milliseconds since 1970:
 // maxSkew above the lower median of the clocks that count. clocks are those of the voters as far as
 // they are known, the own one among them; voters is how many voters there are; newest is the
-// ledger's time. A clock that lags behind the ledger does not count: its machine may have no battery
-// for it. ok is false where no majority can outvote a clock: with one or two voters, and where fewer
-// than two clocks count.
+// ledger's time. A clock that lags behind the ledger does not count: its machine may have no
+// battery for it. ok is false where no majority can outvote a clock: with one or two voters, and
+// where fewer than two clocks count.
 func stampLimit(clocks []int64, voters int, newest int64) (limit int64, ok bool) {
 	counted := slices.DeleteFunc(slices.Clone(clocks), func(c int64) bool { return c < newest-lagging.Milliseconds() })
 	if voters <= 2 || len(counted) < 2 {
@@ -71,8 +71,8 @@ type clockTable struct {
 // own is what this machine's clock shows, in milliseconds since 1970.
 func (c *clockTable) own() int64 { return c.cfg.Now().UnixMilli() }
 
-// hear notes what a voter's clock shows; 0 is from a peer that does not tell. Readings of peers that
-// vote no longer are dropped.
+// hear notes what a voter's clock shows; 0 is from a peer that does not tell. Readings of peers
+// that vote no longer are dropped.
 func (c *clockTable) hear(peer taskstate.PeerID, wall int64) {
 	voters := peersOf(c.voters())
 	if wall == 0 || peer == c.cfg.Self || !slices.Contains(voters, peer) {

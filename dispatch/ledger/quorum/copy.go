@@ -65,8 +65,8 @@ func (n *Node) AskCopy(ctx context.Context, peer taskstate.PeerID) (Copy, error)
 	return *a.Copy, nil
 }
 
-// tail calls f with every decision in a log above an index, up to the first that cannot be read: the
-// error says why, and what f had is whole.
+// tail calls f with every decision in a log above an index, up to the first that cannot be read:
+// the error says why, and what f had is whole.
 func tail(log raft.LogStore, after uint64, f func(*ledger.Entry)) error {
 	first, err := log.FirstIndex()
 	if err != nil {
@@ -125,8 +125,8 @@ func (f folder) salvaged(l *LostSeat, applied uint64, read func(log raft.LogStor
 	return errors.Join(err, log.Close())
 }
 
-// survivor is all a replica has, and what log holds beyond it, up to where it is damaged. log may be
-// nil.
+// survivor is all a replica has, and what log holds beyond it, up to where it is damaged. log may
+// be nil.
 func survivor(rep *ledger.Replica, log raft.LogStore, say *slog.Logger) (*ledger.State, error) {
 	b, err := rep.Encode()
 	if err != nil {

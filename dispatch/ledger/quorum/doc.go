@@ -48,9 +48,10 @@
 // A seat whose disk has less than was acknowledged, or something else, is unsound: it gives no vote
 // from that moment on, what is left of it is put aside, and the peer is seated anew (identity.go).
 // How far each seat had acknowledged is known from its own mark on disk and from what others saw of
-// it, signed (marks.go). A seat whose folder may be an old copy or a second one is stale: it gives no
-// vote until it has heard every other voter (stale.go). What a coordinator has a voter take out of
-// its log is kept first (aside.go). Replicas hold a rolling checksum against each other (compare.go).
+// it, signed (marks.go). A seat whose folder may be an old copy or a second one is stale: it gives
+// no vote until it has heard every other voter (stale.go). What a coordinator has a voter take out
+// of its log is kept first (aside.go). Replicas hold a rolling checksum against each other
+// (compare.go).
 //
 // # Whom a replica is fed by
 //
@@ -86,10 +87,10 @@
 // Node puts the parts together; none knows it, and each owns its fields. place and directory: what
 // is known of this peer and of others. authority: what of that is believed. folder, identity,
 // seating: the seat on disk, what is remembered of it, its opening and giving up. feed: what goes
-// into the replica. terms: when this peer coordinates, and what it proposes. timekeeper: by which clock. prober: whether the
-// leader is gone. electorate: who votes. seenMarks, comparison: what disks lost or changed.
-// staleness: whether the folder may be an old copy. asides: what was taken out of the log. follower:
-// whom the replica is fed by.
+// into the replica. terms: when this peer coordinates, and what it proposes. timekeeper: by which
+// clock. prober: whether the leader is gone. electorate: who votes. seenMarks, comparison: what
+// disks lost or changed. staleness: whether the folder may be an old copy. asides: what was taken
+// out of the log. follower: whom the replica is fed by.
 //
 // # What it does not do
 //

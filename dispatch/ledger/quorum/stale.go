@@ -36,9 +36,10 @@ type Root interface {
 // does not know of. What it forgot stands in the logs of other voters: each entry that was decided
 // with it is at one of them at least, and each candidate it voted for took part in that term.
 //
-// Until it has heard every other voter, a stale seat gives no vote, does not stand, and acknowledges
-// no entry that is not decided without it: its other half may do so at the same time. Then it votes
-// only for a log that has all that any voter has, and is current when its own log has.
+// Until it has heard every other voter, a stale seat gives no vote, does not stand, and
+// acknowledges no entry that is not decided without it: its other half may do so at the same time.
+// Then it votes only for a log that has all that any voter has, and is current when its own log
+// has.
 type staleness struct {
 	cfg    *Config
 	place  *ownSeat
