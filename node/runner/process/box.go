@@ -316,7 +316,7 @@ func (r *Executor) lacks(c *taskstate.Confinement) error {
 	if len(c.Limits) > 0 {
 		want = append(want, taskstate.HoldsLimits)
 	}
-	if c.As == taskstate.AsSelf && os.Geteuid() == 0 && slices.ContainsFunc(c.Limits, func(l taskstate.Limit) bool { return l.Of == taskstate.LimitProcesses }) {
+	if c.As == taskstate.AsSelf && os.Geteuid() == 0 && limitsProcesses(c) {
 		return reject(taskstate.ReasonPolicy, "this peer's policy limits its processes and has it run as root, whose are not limited")
 	}
 	for _, w := range want {

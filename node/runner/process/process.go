@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -102,6 +103,11 @@ func exhausted(text string) *rejection {
 	why := reject(taskstate.ReasonStuck, "its peer's machine refused it a process or a file: %s", text)
 	why.exhausted = text
 	return why
+}
+
+// limitsProcesses reports whether a task has a limit of processes of its own.
+func limitsProcesses(c *taskstate.Confinement) bool {
+	return c != nil && slices.ContainsFunc(c.Limits, func(l taskstate.Limit) bool { return l.Of == taskstate.LimitProcesses })
 }
 
 func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
@@ -309,6 +315,9 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 			why = unprepared(e.Cause())
 		} else if supervise.Exhausted(e.Cause()) {
 			why = exhausted(cmp.Or(e.Err, e.Cause().Error()))
+			if limitsProcesses(t.launch.Confinement) { // by which it may be refused them on a healthy machine
+				why.exhausted = ""
+			}
 		}
 		rep.State, rep.Reason, rep.Message, rep.Exhausted = taskstate.Rejected, why.reason, why.message, why.exhausted
 	case e.Kind == supervise.Lost:

@@ -388,6 +388,11 @@ func TestAProcessThatTheMachineRefusesForNowIsGivenBackWithTheReason(t *testing.
 			t.Errorf("%v while it was prepared: %+v", errno, why)
 		}
 	}
+	limited := launch(job, 1)
+	limited.Confinement = &taskstate.Confinement{Limits: []taskstate.Limit{{Of: taskstate.LimitProcesses, Max: 1}}}
+	if end := classify(&task{launch: limited}, supervise.Event{Kind: supervise.Refused, Errno: int(syscall.EAGAIN)}); end.Reason != taskstate.ReasonStuck || end.Exhausted != "" {
+		t.Errorf("a task with a limit of its own: %+v", end)
+	}
 	if end := classify(&task{launch: launch(job, 1)}, supervise.Event{Kind: supervise.Refused, Errno: int(syscall.ENOENT)}); end.Exhausted != "" {
 		t.Errorf("no such file: %+v", end)
 	}

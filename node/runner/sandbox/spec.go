@@ -109,17 +109,23 @@ func (s *Spec) Held() Confined {
 	return h
 }
 
-// FileSize is how large a file it writes may become; 0: no limit is set.
-func (s *Spec) FileSize() int64 {
+// Limit is a limit of the process, and whether it has one.
+func (s *Spec) Limit(of LimitOf) (most uint64, ok bool) {
 	if s == nil {
-		return 0
+		return 0, false
 	}
 	for _, l := range s.Limits {
-		if l.Of == LimitFileSize {
-			return int64(min(l.Max, math.MaxInt64))
+		if l.Of == of {
+			return l.Max, true
 		}
 	}
-	return 0
+	return 0, false
+}
+
+// FileSize is how large a file it writes may become; 0: no limit is set.
+func (s *Spec) FileSize() int64 {
+	most, _ := s.Limit(LimitFileSize)
+	return int64(min(most, math.MaxInt64))
 }
 
 // Grouped tells whether the process is to start in a control group, and whether it must.

@@ -136,7 +136,9 @@ func (e *Engine) fork(x *proc) {
 		x.group.Kill()
 		out.close()
 		in.close()
-		e.noteRefusal(err)
+		if _, own := x.spec.Box.Limit(sandbox.LimitProcesses); !own { // by which it may be refused on a healthy machine
+			e.noteRefusal(err)
+		}
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
