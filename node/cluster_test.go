@@ -328,7 +328,10 @@ func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 	t.Parallel()
 	all := clusterOf(t, "one", "two")
-	wants(t, alive(t, Config{}).Remove(timed(t), "peer", api.Removal{}), api.Conflict, "only voter")
+	for _, self := range all {
+		wants(t, self.Remove(timed(t), self.cfg.Name, api.Removal{}), api.Conflict, "is this very peer", "peer leave")
+	}
+	wants(t, all[1].Remove(timed(t), "one", api.Removal{}), api.Conflict, "only voter")
 	if err := all[0].Remove(timed(t), "two", api.Removal{}); err != nil {
 		t.Fatal(err)
 	}

@@ -118,9 +118,14 @@ func (c *clockTable) limit(newest int64) (own, limit int64, ok bool) {
 	return clocks[0], limit, ok
 }
 
-// Clock is what this machine's clock shows, in milliseconds since 1970, held at what the other
-// voters' clocks let a coordinator stamp. newest is the ledger's time.
-func (n *Node) Clock(newest int64) int64 { return n.clocks.held(newest) }
+// Clock is what this machine's clock shows, in milliseconds since 1970; while this peer
+// coordinates, at most what the other voters' clocks let it stamp. newest is the ledger's time.
+func (n *Node) Clock(newest int64) int64 {
+	if n.terms.lead.Load() == nil {
+		return n.clocks.own()
+	}
+	return n.clocks.held(newest)
+}
 
 // Clocks is what most voters' clocks show, in milliseconds since 1970: the lower median of those
 // that are known here, this peer's own among them.

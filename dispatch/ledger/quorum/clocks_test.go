@@ -41,7 +41,7 @@ func (fl *cluster) allRead(ids ...string) {
 func (fl *cluster) ahead() time.Duration {
 	var stamp int64
 	fl.leader().Replica().Read(func(s *ledger.State) { stamp = s.Stamp() })
-	return time.UnixMilli(stamp).Sub(time.Now())
+	return time.Until(time.UnixMilli(stamp))
 }
 
 // decides proposes at whichever peer leads, and returns how far the ledger is ahead then.
