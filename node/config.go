@@ -26,6 +26,7 @@ type Config struct {
 	Open      bool     // found a cluster that anybody may join
 
 	NewIdentity bool // give up the identity that the folder holds and draw another one; needs Join or Bootstrap
+	Moved       bool // the folder was moved, and a person says that it is its only and newest copy; for this start
 
 	Listen     []string // multiaddrs or host:port
 	Announce   []string // further addresses to tell others

@@ -74,6 +74,9 @@ func New(cfg Config) (_ *Node, err error) {
 	if err = checkName(cfg.Name); err != nil {
 		return nil, err
 	}
+	if err = checkMoved(cfg); err != nil {
+		return nil, err
+	}
 	n.offer = &offering{cfg: cfg}
 	if offer := n.offer.now(); offer.Check() != nil {
 		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())

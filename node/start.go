@@ -97,7 +97,7 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 
 func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, error) {
 	l, err := quorum.Open(quorum.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Root: n.folder, Sign: n.host.Sign, Verify: n.cfg.Machine.verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Committed: n.metrics.Committed, Log: n.log, Now: n.cfg.Now,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Root: n.folder, Vouched: n.cfg.Moved, Sign: n.host.Sign, Verify: n.cfg.Machine.verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Committed: n.metrics.Committed, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

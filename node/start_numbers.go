@@ -1,17 +1,19 @@
 package node
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/dispatch/worker/journal"
 	"github.com/coveyproject/covey/internal/atomicfile"
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/copies"
 	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/taskstate"
@@ -33,9 +35,11 @@ type lastBegun struct {
 	Chain  []uint64 `json:"chain,omitempty"`  // the numbers of the starts before this one, the newest last
 	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
+	Born   string   `json:"born,omitempty"`   // when the file was made by which Place is known; "": it is not known
 	Host   string   `json:"host"`             // on which machine
 	Logs   []uint64 `json:"logs,omitempty"`   // numbers of which the log of this peer's seat has one (quorum.Root); none: it may have any
 	Stale  string   `json:"stale,omitempty"`  // why the seat may be behind what it acknowledged
+	Moved  bool     `json:"moved,omitempty"`  // that is only because the folder was moved (quorum.Doubt)
 }
 
 // thisStart is a start of this program in its folder, and those before it.
@@ -65,8 +69,11 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 	}
 	b.start = starts.Start{Number: last.Number}.Next()
 	next := lastBegun{
-		Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Host: machineID(),
-		Logs: last.Logs, Stale: cmp.Or(b.moved, last.Stale),
+		Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Born: born(f.path(keyFile)), Host: machineID(),
+		Logs: last.Logs, Stale: last.Stale, Moved: last.Moved,
+	}
+	if b.moved != "" && (last.Stale == "" || last.Moved) {
+		next.Stale, next.Moved = b.moved, true
 	}
 	if s := journal.LastStart(f.dir, self); len(b.stamps) == 0 || slices.Contains(b.stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
@@ -101,19 +108,19 @@ func (f *folder) amend(change func(*lastBegun)) error {
 }
 
 // Stale implements quorum.Root.
-func (f *folder) Stale() string {
+func (f *folder) Stale() quorum.Doubt {
 	f.starts.Lock()
 	defer f.starts.Unlock()
 	last, err := f.lastStart()
 	if err != nil {
-		return ""
+		return quorum.Doubt{}
 	}
-	return last.Stale
+	return quorum.Doubt{Why: last.Stale, Moved: last.Moved}
 }
 
 // SetStale implements quorum.Root.
-func (f *folder) SetStale(why string) error {
-	return f.amend(func(last *lastBegun) { last.Stale = why })
+func (f *folder) SetStale(d quorum.Doubt) error {
+	return f.amend(func(last *lastBegun) { last.Stale, last.Moved = d.Why, d.Moved })
 }
 
 // Draw implements quorum.Root. The number is on disk here before it is in the log.
@@ -166,14 +173,28 @@ func decodeStart(file []byte) (last lastBegun) {
 	return last
 }
 
+// checkMoved rejects --moved for what is not a data folder that was moved: a new peer would be made.
+func checkMoved(cfg Config) error {
+	if !cfg.Moved {
+		return nil
+	}
+	if cfg.NewIdentity {
+		return api.Errorf(api.Usage, "--moved says that this is the peer it was, and --new-identity that it is another one; leave one of them out")
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, keyFile)); err != nil {
+		return api.Errorf(api.Usage, "--moved: the data folder %s holds no peer (%v); say where it was moved to with --data DIR", cfg.Data, err)
+	}
+	return nil
+}
+
 // movedFrom tells whether the folder is where it was at its last start, as far as the system can
 // tell.
 func (f *folder) movedFrom(last lastBegun) string {
-	here, host := f.place(), machineID()
+	here, made, host := f.place(), born(f.path(keyFile)), machineID()
 	switch {
 	case host != "" && last.Host != "" && host != last.Host:
 		return "this data folder was last used on another machine"
-	case here != "" && last.Place != "" && here != last.Place:
+	case here != "" && last.Place != "" && here != last.Place || f.at == "" && made != "" && last.Born != "" && made != last.Born:
 		return "this data folder was copied, restored or moved since its last start"
 	}
 	return ""

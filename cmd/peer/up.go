@@ -126,6 +126,7 @@ func (f *upFlags) register(fl *pflag.FlagSet, cfg *node.Config) {
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
 	fl.BoolVar(&cfg.NewIdentity, "new-identity", false, "this machine or its data folder is a copy of another peer's: be a peer of its own (with --join)")
+	fl.BoolVar(&cfg.Moved, "moved", false, "the data folder was moved, and this is its only and newest copy:\nlet this voter vote although another voter is gone; for this start")
 	fl.Bool("once", false, "do not remember the flags of this start")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")

@@ -38,7 +38,7 @@ const (
 
 // onceOnly are flags that say something of one start alone. They are never written, and mean
 // nothing in the file.
-var onceOnly = []string{"join", "bootstrap", "invite", "new-identity", "open", "detach", "data", "output", "once", "testnet", "help"}
+var onceOnly = []string{"join", "bootstrap", "invite", "new-identity", "moved", "open", "detach", "data", "output", "once", "testnet", "help"}
 
 // upFile is the file as it was read: where each key's lines begin and end, and its words.
 type upFile struct {

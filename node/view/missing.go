@@ -147,9 +147,22 @@ func (d *Deciders) StaleText() string {
 		return fmt.Sprintf("%s, and %s has more: stop this peer and type `peer recover` there", text, d.who.Called(s.Newer))
 	case len(s.Unheard) > 0:
 		names := spell.Enumerate(d.who.Sorted(s.Unheard))
-		return fmt.Sprintf("%s. It has not heard %s: start `peer up` there; if that is impossible for good, type `peer recover`", text, names)
+		return fmt.Sprintf("%s. It has not heard %s: start `peer up` there; if that is impossible for good, %s", text, names, wayOut(s))
 	}
 	return text
+}
+
+// wayOut is what to do where a voter that a stale seat waits for is gone for good.
+func wayOut(s *quorum.StaleSeat) string {
+	switch {
+	case s.Moved && s.Vouched:
+		return "wait ten seconds: --moved counts unless a peer knows a later start of this one"
+	case s.Moved:
+		return "and this is the only and newest copy of the data folder, stop this peer and type `peer up --moved`; otherwise type `peer recover`"
+	case s.Vouched:
+		return "type `peer recover`: this is more than a move, and --moved does not count"
+	}
+	return "type `peer recover`"
 }
 
 // SetAsideText names jobs of entries that this voter had to take out of its log, "" if there are

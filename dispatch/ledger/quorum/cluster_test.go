@@ -130,7 +130,7 @@ func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string)
 	}
 	n, err := quorum.Open(quorum.Config{
 		Seats: seats,
-		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)), Root: fl.root(id),
+		Net:   host, Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)), Root: fl.root(id), Vouched: fl.root(id).vouched,
 		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Now: fl.clock(id), Hurt: fl.disk(id).ask,
 	})
 	if err != nil {

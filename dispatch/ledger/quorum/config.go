@@ -18,6 +18,7 @@ type Config struct {
 	Dir         string                // belongs to the Node alone; created if absent
 	Mark        string                // file of the own mark (see package mark), best not in Dir, which may be turned back as a whole; "" is in Dir
 	Root        Root                  // what the data folder remembers of the seat outside Dir; nil remembers nothing
+	Vouched     bool                  // a person says that the data folder was moved, and is its only and newest copy
 	// Candidates lists every admitted peer, dead ones too, for the voters' rules: a peer that is
 	// not listed loses its vote. nil means that nobody but this peer ever votes. It is called about
 	// once a second while this peer leads, and must be quick.

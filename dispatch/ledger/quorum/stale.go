@@ -21,14 +21,20 @@ import (
 // Root is what the data folder remembers of the seat outside of Config.Dir, which may be put back
 // to an old copy alone.
 type Root interface {
-	// Stale is why the seat may be behind what it once acknowledged, "" if it is not.
-	Stale() string
-	// SetStale remembers on disk that the seat is stale, or with "" that it is current.
-	SetStale(why string) error
+	// Stale is why the seat may be behind what it once acknowledged, the zero Doubt if it is not.
+	Stale() Doubt
+	// SetStale remembers on disk that the seat is stale, or with the zero Doubt that it is current.
+	SetStale(d Doubt) error
 	// Draw takes the number that the log has, 0 for none, and has write give the log a number that
 	// no copy of it has; last reports whether the log with the old number is the one that was used
 	// last. From then on the one with the new number is.
 	Draw(was uint64, write func(last bool, number uint64) error) error
+}
+
+// Doubt is why a seat may be behind what it once acknowledged.
+type Doubt struct {
+	Why   string // "": it is not
+	Moved bool   // the data folder is not where it was, and that is all: a person may vouch for it
 }
 
 // staleness is what this peer knows of its seat being stale: its folder, or a part of it, is an old
@@ -39,7 +45,8 @@ type Root interface {
 // Until it has heard every other voter, a stale seat gives no vote, does not stand, and
 // acknowledges no entry that is not decided without it: its other half may do so at the same time.
 // Then it votes only for a log that has all that any voter has, and is current when its own log
-// has.
+// has. A seat that is stale only because its folder was moved is also current ten seconds after a
+// person vouched for it, unless a member shows a later start.
 type staleness struct {
 	cfg    *Config
 	place  *ownSeat
@@ -52,8 +59,10 @@ type staleness struct {
 	news   wake.Signal          // the seat became stale, or a stale one was opened
 	voting longLock             // a vote is given, or the last word on votes that were forgotten is written
 
+	change sync.Mutex // held while the doubt changes here and on disk
+
 	mu    sync.Mutex
-	why   string // "": the seat is current
+	now   Doubt // with "": the seat is current
 	since time.Time
 	heard map[string]logEnd // of the servers that were heard since then
 	all   bool              // every other voter was heard
@@ -69,14 +78,15 @@ func (e logEnd) compare(o logEnd) int {
 
 const (
 	hearEvery = 500 * time.Millisecond // between two rounds of questions of a stale seat
-	// askMembers is how long a stale seat that nobody else votes with asks the members it knows
-	// whether one has more.
+	// askMembers is how long members have to show that they know more: to a stale seat that nobody
+	// else votes with, and to one that a person vouches for.
 	askMembers = 10 * time.Second
 )
 
 // StaleSeat is why a seat is stale, and what it waits for.
 type StaleSeat struct {
-	Why     string
+	Doubt
+	Vouched bool               // see Config.Vouched
 	Unheard []taskstate.PeerID // other voters that it has not heard
 	Newer   taskstate.PeerID   // the member that knows more than this peer, which nobody else votes with
 }
@@ -86,10 +96,10 @@ func (t *staleness) seat() *StaleSeat {
 	s := t.place.seat.Load()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.why == "" || s == nil {
+	if t.now.Why == "" || s == nil {
 		return nil
 	}
-	out := &StaleSeat{Why: t.why, Newer: t.newer}
+	out := &StaleSeat{Doubt: t.now, Vouched: t.cfg.Vouched, Newer: t.newer}
 	vs, _ := s.servers()
 	for _, v := range vs {
 		if _, ok := t.heard[v.server()]; !ok && v.Voting && !s.is(v) {
@@ -100,73 +110,69 @@ func (t *staleness) seat() *StaleSeat {
 }
 
 // stale reports whether the seat is stale.
-func (t *staleness) stale() bool { return t.said() != "" }
+func (t *staleness) stale() bool { return t.said().Why != "" }
 
-// said is why the seat is stale; "" if it is not.
-func (t *staleness) said() string {
+// said is why the seat is stale.
+func (t *staleness) said() Doubt {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.why
+	return t.now
 }
 
-// doubt makes the seat stale, if it is not already.
-func (t *staleness) doubt(why string) {
-	t.mu.Lock()
-	news := t.why == "" && why != ""
-	if news {
-		t.why, t.since, t.heard, t.all, t.newer = why, time.Now(), map[string]logEnd{}, false, ""
-	}
-	t.mu.Unlock()
-	if !news {
+// doubt makes the seat stale, if it is not already. A reason that no person can vouch against takes
+// the place of one that a person can.
+func (t *staleness) doubt(d Doubt) {
+	if d.Why == "" || !t.set(d, func(was Doubt) bool { return was.Why == "" || was.Moved && !d.Moved }) {
 		return
 	}
 	if t.place.seat.Load() != nil {
 		t.warn()
 	}
-	t.keep(why)
 	t.news.Set()
 	t.resign()
 }
 
+// set changes the doubt, here and on disk, if the one there is may be changed.
+func (t *staleness) set(d Doubt, may func(was Doubt) bool) bool {
+	t.change.Lock()
+	defer t.change.Unlock()
+	t.mu.Lock()
+	ok := may(t.now)
+	if ok {
+		t.now, t.since, t.heard, t.all, t.newer = d, time.Now(), map[string]logEnd{}, false, ""
+	}
+	t.mu.Unlock()
+	if !ok || t.cfg.Root == nil {
+		return ok
+	}
+	if err := t.cfg.Root.SetStale(d); err != nil {
+		t.cfg.Log.Warn("cannot remember whether this voter's log may be an old copy", "err", err)
+	}
+	return true
+}
+
 // warn writes into the log that the seat is stale, if it is.
 func (t *staleness) warn() {
-	if why := t.said(); why != "" {
+	if why := t.said().Why; why != "" {
 		t.cfg.Log.Warn("this voter's log may be an old copy: it gives no vote and does not stand until it has all that the other voters have", "why", why)
 	}
 }
 
 // over ends staleness: the log has what the others have, or another one begins.
-func (t *staleness) over() {
-	t.mu.Lock()
-	was := t.why != ""
-	t.why, t.heard, t.newer = "", nil, ""
-	t.mu.Unlock()
-	if was {
-		t.keep("")
-	}
-}
-
-func (t *staleness) keep(why string) {
-	if t.cfg.Root == nil {
-		return
-	}
-	if err := t.cfg.Root.SetStale(why); err != nil {
-		t.cfg.Log.Warn("cannot remember whether this voter's log may be an old copy", "err", err)
-	}
-}
+func (t *staleness) over() { t.set(Doubt{}, func(was Doubt) bool { return was.Why != "" }) }
 
 // acknowledges reports whether the seat may acknowledge entries that are not decided without it.
 func (t *staleness) acknowledges() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.why == "" || t.all
+	return t.now.Why == "" || t.all
 }
 
 // votesFor reports whether the seat may vote for a candidate with a log that ends so.
 func (t *staleness) votesFor(candidate logEnd) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.why == "" || t.all && candidate.compare(t.newest()) >= 0
+	return t.now.Why == "" || t.all && candidate.compare(t.newest()) >= 0
 }
 
 // newest is the end of the newest log that was heard. The caller holds mu.
@@ -200,25 +206,31 @@ func (t *staleness) run(ctx context.Context) {
 
 // look asks the other voters, and ends the staleness if their answers allow it.
 func (t *staleness) look(ctx context.Context, s *seat) {
+	doubt := t.said()
+	current := func() bool { return t.set(Doubt{}, func(was Doubt) bool { return was == doubt }) }
 	others, err := s.servers()
 	if err != nil {
 		return
 	}
 	others = slices.DeleteFunc(others, func(v Voter) bool { return !v.Voting || s.is(v) })
 	if len(others) == 0 {
-		t.lookAlone(ctx, s)
+		t.lookAlone(ctx, s, current)
 		return
 	}
 	t.hear(ctx, s, others)
 	t.mu.Lock()
 	t.all = !slices.ContainsFunc(others, func(v Voter) bool { _, ok := t.heard[v.server()]; return !ok })
 	all, newest := t.all, t.newest()
+	vouched := doubt.Moved && t.cfg.Vouched && time.Since(t.since) >= askMembers
 	t.mu.Unlock()
-	if !all || s.end().compare(newest) < 0 || !t.seal(ctx, s, others) {
+	switch {
+	case all && s.end().compare(newest) >= 0 && t.seal(ctx, s, others) && current():
+		t.cfg.Log.Info("this voter's log has all that the other voters have: it votes again", "end", s.raft.LastIndex())
+	case vouched && current():
+		t.cfg.Log.Warn("this voter votes again, for a person said that its data folder was moved and is the newest copy", "end", s.raft.LastIndex())
+	default:
 		return
 	}
-	t.cfg.Log.Info("this voter's log has all that the other voters have: it votes again", "end", s.raft.LastIndex())
-	t.over()
 	t.wakes.suspect.Set()
 }
 
@@ -248,7 +260,7 @@ func (t *staleness) hear(ctx context.Context, s *seat, others []Voter) {
 }
 
 // lookAlone is look for the only voter: of the members it knows, none may know more.
-func (t *staleness) lookAlone(ctx context.Context, s *seat) {
+func (t *staleness) lookAlone(ctx context.Context, s *seat, current func() bool) {
 	own, err := t.copy()
 	if err != nil {
 		return
@@ -271,11 +283,10 @@ func (t *staleness) lookAlone(ctx context.Context, s *seat) {
 	t.mu.Lock()
 	wait := t.newer != "" || silent.Load() && time.Since(t.since) < askMembers
 	t.mu.Unlock()
-	if wait || t.place.seat.Load() != s {
+	if wait || t.place.seat.Load() != s || !current() {
 		return
 	}
 	t.cfg.Log.Info("no member knows more than this voter, which nobody else votes with: it goes on")
-	t.over()
 	s.elect()
 }
 
@@ -346,7 +357,7 @@ func (t *staleness) fits(s *seat) {
 	}
 	err = t.cfg.Root.Draw(was, func(last bool, number uint64) error {
 		if end, err := s.store.LastIndex(); !last && (err != nil || end > 0) {
-			t.doubt("the ledger's log is not the one that this data folder used last: it was put back to an old copy")
+			t.doubt(Doubt{Why: "the ledger's log is not the one that this data folder used last: it was put back to an old copy"})
 		}
 		return s.store.SetUint64(drawName, number)
 	})

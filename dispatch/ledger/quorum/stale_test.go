@@ -9,23 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/taskstate"
 )
 
 // moved is why a seat in these tests is stale.
-const moved = "this data folder was copied, restored or moved since its last start"
+var moved = quorum.Doubt{Why: "this data folder was copied, restored or moved since its last start", Moved: true}
 
 // root is what a data folder remembers of its seat.
 type root struct {
-	stale string
-	draws []uint64 // that the log may have
-	next  uint64
+	stale   quorum.Doubt
+	vouched bool     // by the next starts
+	draws   []uint64 // that the log may have
+	next    uint64
 }
 
-func (r *root) Stale() string { return r.stale }
+func (r *root) Stale() quorum.Doubt { return r.stale }
 
-func (r *root) SetStale(why string) error {
-	r.stale = why
+func (r *root) SetStale(d quorum.Doubt) error {
+	r.stale = d
 	return nil
 }
 
@@ -84,12 +86,12 @@ func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
 			if l := fl.leader(); l != nil {
 				t.Fatalf("%s leads without the only log that has what was decided", l.id)
 			}
-			if s := fl.nodes["b"].Stale(); s == nil || s.Why != moved || !slices.Contains(s.Unheard, "c") {
+			if s := fl.nodes["b"].Stale(); s == nil || s.Doubt != moved || !slices.Contains(s.Unheard, "c") {
 				t.Errorf("b says of its seat: %+v", s)
 			}
 			fl.up("c")
 			keepsJobs(fl)
-			if fl.root("b").stale != "" {
+			if fl.root("b").stale != (quorum.Doubt{}) {
 				t.Error("b's folder is stale still")
 			}
 		})
@@ -136,7 +138,7 @@ func TestALeaderDecidesNothingWithASeatThatIsStale(t *testing.T) {
 		fl.insist(job(1))
 		fl.settle()
 		b := fl.nodes[others[0]]
-		b.Doubt(moved)
+		b.Doubt(moved.Why)
 		if err := patiently(a, job(2)); err == nil {
 			t.Error("it decided something with the word of a stale seat")
 		}
@@ -305,4 +307,77 @@ func TestAVoterThatCannotSetAsideWhatOnlyItHasKeepsIt(t *testing.T) {
 			t.Errorf("its log ended at entry %d, and ends at entry %d now", end, now)
 		}
 	})
+}
+
+// vouchedWithoutC has three voters: b's folder was moved, and c is gone for good. A person vouches
+// for b.
+func vouchedWithoutC(fl *cluster) *testNode {
+	fl.t.Helper()
+	fl.grow(3, "a", "b", "c")
+	fl.insist(job(1))
+	fl.settle()
+	fl.down("a", "b", "c")
+	fl.root("b").stale = moved
+	fl.up("a", "b")
+	time.Sleep(time.Minute)
+	if fl.leader() != nil {
+		fl.t.Error("a voter leads before a person vouched for b")
+	}
+	fl.down("b")
+	fl.root("b").vouched = true
+	fl.up("b")
+	return fl.nodes["b"]
+}
+
+func TestAMovedFolderThatAPersonVouchesForVotesUnlessAMemberShowsBetter(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		b := vouchedWithoutC(fl)
+		time.Sleep(9 * time.Second)
+		if fl.leader() != nil {
+			t.Error("a voter leads before members could show better")
+		}
+		fl.insist(job(2))
+		if b.Stale() != nil || fl.root("b").stale != (quorum.Doubt{}) {
+			t.Errorf("b is stale still: %+v, on disk %+v", b.Stale(), fl.root("b").stale)
+		}
+		b.Doubt("others know a later start")
+		time.Sleep(time.Minute)
+		if s := b.Stale(); s == nil || s.Moved || !s.Vouched || fl.root("b").stale.Moved {
+			t.Errorf("a member showed better, and b says %+v, on disk %+v", s, fl.root("b").stale)
+		}
+		if fl.leader() != nil {
+			t.Error("a voter leads although a member knows a later start")
+		}
+	})
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		b := vouchedWithoutC(fl)
+		time.Sleep(5 * time.Second)
+		b.Doubt("others know a later start")
+		time.Sleep(time.Minute)
+		if fl.leader() != nil || b.Stale() == nil {
+			t.Error("a member showed better in time, and b votes")
+		}
+	})
+}
+
+func TestAPersonCannotVouchForMoreThanAMove(t *testing.T) {
+	for name, first := range map[string]quorum.Doubt{"turned back": {Why: "others know a later start"}, "moved, with the ledger's folder put back": moved} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
+				*fl.root("b") = threeAndJobs(fl)
+				fl.root("b").stale = first
+				fl.up("a", "b")
+				time.Sleep(10 * time.Second)
+				fl.down("b") // what was found at this start must be known at the next
+				fl.root("b").vouched = true
+				fl.up("b")
+				time.Sleep(time.Minute)
+				if l := fl.leader(); l != nil {
+					t.Fatalf("%s leads without the only log that has what was decided", l.id)
+				}
+				fl.up("c")
+				keepsJobs(fl)
+			})
+		})
+	}
 }
