@@ -321,6 +321,29 @@ func TestWhoHoldsManyConnectionsIsHungUpOn(t *testing.T) {
 	}
 }
 
+func TestAStreamOverHTTP2ThatItsReaderLeavesDoesNotEndThePeer(t *testing.T) {
+	cert, key := certificate(t, "localhost")
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0", Cert: cert, Key: key})
+	token := p.token(t, api.ReadScope)
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	for range 100 {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", strings.Replace(url, "127.0.0.1", "localhost", 1)+"v1/watch", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := tr.RoundTrip(r)
+		if err != nil || resp.ProtoMajor != 2 {
+			t.Fatal(resp, err)
+		}
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}
+
 func TestALinkLetsOneBrowserInOnceAndTheDoorIsShutWhenItsTokenEnds(t *testing.T) {
 	p, _ := serve(t, door.Listen{})
 	if a, err := p.AccessTokens(t.Context()); err != nil || len(a.Open) > 0 {

@@ -90,8 +90,16 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	// Whoever sends for long, as files, is not waited for when its token ends.
-	stay := context.AfterFunc(in, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) })
-	defer stay()
+	cut := make(chan struct{})
+	stay := context.AfterFunc(in, func() {
+		defer close(cut)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	})
+	defer func() {
+		if !stay() { // after this handler's return HTTP/2 panics on the deadline, which ended the peer
+			<-cut
+		}
+	}()
 	if r.Method == http.MethodPost || r.Method == http.MethodPut {
 		is, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if !slices.Contains([]string{"application/json", api.JobFileType, "application/octet-stream"}, is) {
