@@ -8,6 +8,7 @@
 // door's own is refused, so that no name server can lead a browser here. Beyond this machine it
 // speaks TLS or not at all.
 //
-// Bounds: 256 connections, 64 of each address; 16 KiB of header in 5 s; without a token no byte of
-// a body is read; 256 tokens.
+// Bounds: 64 connections that have shown no token, for 30 s each, of which the newest takes the
+// place of the oldest; 64 of each token, 1024 in all; 16 KiB of header in 5 s; without a token no
+// byte of a body is read; 256 tokens.
 package door

@@ -197,8 +197,8 @@ func (d *Door) serve(ctx context.Context, wg *sync.WaitGroup, l net.Listener, ce
 	ctx, cancel := context.WithCancel(ctx)
 	s := &http.Server{
 		Handler: d.handler(l.Addr(), certs), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(d.cfg.Log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: withConn,
+		ErrorLog: slog.NewLogLogger(d.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan struct{})
 	wg.Go(func() {

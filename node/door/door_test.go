@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -295,30 +296,152 @@ func TestABodyWithoutATokenIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhoHoldsManyConnectionsIsHungUpOn(t *testing.T) {
-	_, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
-	host := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
-	var held []net.Conn
-	defer func() {
-		for _, c := range held {
-			c.Close()
-		}
-	}()
-	for range 64 {
+// silent opens connections that say nothing.
+func silent(t *testing.T, host string, n int) (held []net.Conn) {
+	t.Helper()
+	for range n {
 		c, err := net.Dial("tcp", host)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { c.Close() })
 		held = append(held, c)
 	}
-	c, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
+	return held
+}
+
+func TestSilentConnectionsWithoutATokenShutNeitherThePageNorTheAPI(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	host, token := strings.Trim(strings.TrimPrefix(url, "http://"), "/"), p.token(t, api.ReadScope)
+	var first net.Conn
+	for range 8 {
+		held := silent(t, host, 70)
+		if first == nil {
+			first = held[0]
+		}
+		if status, body, _ := raw(t, host, "GET", "/v1/status", "", []string{"Authorization: Bearer " + token}); status != 200 {
+			t.Fatal(status, body)
+		}
+		if status, _, _ := raw(t, host, "GET", "/", "", nil); status != 200 {
+			t.Fatal("the page:", status)
+		}
 	}
-	held = append(held, c)
-	if n, err := c.Read(make([]byte, 1)); err == nil {
-		t.Errorf("the 65th was served: %d", n)
+	if n, err := first.Read(make([]byte, 1)); err == nil { // a hang is ended by the test's own limit
+		t.Errorf("the oldest was served: %d", n)
 	}
+}
+
+func TestAConnectionThatHasShownATokenKeepsItsPlace(t *testing.T) {
+	cert, key := certificate(t, "localhost")
+	for _, l := range []door.Listen{{Addr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", Cert: cert, Key: key}} {
+		p, url := serve(t, l)
+		url = strings.Replace(url, "127.0.0.1", "localhost", 1)
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+		t.Cleanup(tr.CloseIdleConnections)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url+"v1/watch", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p.token(t, api.ReadScope))
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		lines := bufio.NewReader(resp.Body)
+		if l, err := lines.ReadString('\n'); err != nil || !strings.Contains(l, "synced") {
+			t.Fatal(l, err)
+		}
+		_, host, _ := strings.Cut(strings.Trim(url, "/"), "://")
+		last := silent(t, host, 130)
+		if _, err := last[0].Read(make([]byte, 1)); err == nil { // from here on all of them were let in
+			t.Fatal("the oldest was served")
+		}
+		p.news <- api.Event{Kind: "later"}
+		if l, err := lines.ReadString('\n'); err != nil || !strings.Contains(l, "later") {
+			t.Errorf("%s: %q %v", resp.Proto, l, err)
+		}
+	}
+}
+
+func TestATokenThatHoldsManyConnectionsIsRefusedMoreAndOthersAreNot(t *testing.T) {
+	p, url := serve(t, door.Listen{Addr: "127.0.0.1:0"})
+	host := strings.Trim(strings.TrimPrefix(url, "http://"), "/")
+	one, other := p.token(t, api.ReadScope), p.token(t, api.ReadScope)
+	held := silent(t, host, 64)
+	for _, c := range held {
+		fmt.Fprintf(c, "GET /v1/status HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", host, one)
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+	}
+	if status, body, _ := raw(t, host, "GET", "/v1/status", "", []string{"Authorization: Bearer " + one}); status != 429 || !strings.Contains(body, "64 connections") {
+		t.Errorf("the 65th: %d %s", status, body)
+	}
+	if status, body, _ := raw(t, host, "GET", "/v1/status", "", []string{"Authorization: Bearer " + other}); status != 200 {
+		t.Errorf("another token: %d %s", status, body)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	for { // the test's own limit ends this
+		if status, _, _ := raw(t, host, "GET", "/v1/status", "", []string{"Authorization: Bearer " + one}); status == 200 {
+			break
+		}
+	}
+}
+
+// pipes is a listener of connections that are given to it.
+type pipes struct {
+	net.Listener
+	next chan net.Conn
+}
+
+func (p pipes) Accept() (net.Conn, error) { return <-p.next, nil }
+
+// from is a connection of an address.
+type from struct {
+	net.Conn
+	addr net.TCPAddr
+}
+
+func (f from) RemoteAddr() net.Addr { return &f.addr }
+
+func TestAConnectionWithoutATokenIsOpenBrieflyAndTheAddressWithTheMostMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := pipes{next: make(chan net.Conn, 1)}
+		l := door.Limited(in)
+		open := func(addr string) net.Conn {
+			far, near := net.Pipe()
+			in.next <- from{near, net.TCPAddr{IP: net.ParseIP(addr), Port: 1}}
+			if _, err := l.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			return far
+		}
+		closed := func(c net.Conn) bool {
+			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := c.Read(make([]byte, 1))
+			return errors.Is(err, io.EOF)
+		}
+		honest := open("192.0.2.1")
+		var crowd []net.Conn
+		for i := range 70 {
+			crowd = append(crowd, open(fmt.Sprintf("2001:db8::%x", i+1)))
+		}
+		if closed(honest) {
+			t.Error("the only connection of its address made room")
+		}
+		for i, c := range crowd {
+			if got, want := closed(c), i < 7; got != want {
+				t.Errorf("connection %d: closed %v, want %v", i, got, want)
+			}
+		}
+		time.Sleep(31 * time.Second)
+		if !closed(honest) || !closed(crowd[69]) {
+			t.Error("open for longer than 30 s without a token")
+		}
+	})
 }
 
 func TestAStreamOverHTTP2ThatItsReaderLeavesDoesNotEndThePeer(t *testing.T) {

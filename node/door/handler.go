@@ -89,6 +89,10 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
+	if !proven(r.Context(), k.ID) {
+		deny(w, http.StatusTooManyRequests, "the token %s has %d connections open, and no more can be; close some, or make another token with `peer token create`", cmp.Or(k.Name, k.ID), maxEach)
+		return
+	}
 	// Whoever sends for long, as files, is not waited for when its token ends.
 	cut := make(chan struct{})
 	stay := context.AfterFunc(in, func() {
