@@ -161,3 +161,15 @@ func (j *Job) SubmissionDigest() []byte {
 	sum := sha256.Sum256(b)
 	return sum[:]
 }
+
+// SubmittedThrough returns the job as if another peer had been asked for it and had sealed these
+// secrets: what the user said, and nothing of the peer that passed it on or of its signature, is
+// then compared by SubmissionDigest. The job is whole.
+func (j *Job) SubmittedThrough(peer PeerID, secrets *Secrets) Job {
+	out := *j
+	out.Submitter, out.Secrets = peer, secrets
+	if j.Order != nil {
+		out.Order = &Order{Body: out.bodyDigest(), Items: NewItemTree(j.Each).Root()}
+	}
+	return out
+}

@@ -119,6 +119,18 @@ func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	return slices.Equal(x, job.SubmissionDigest())
 }
 
+// Resubmitted reports whether a user said the same in this submission as in the one that the job
+// came from, through whichever peer. Of secrets the names are compared: two peers never seal the
+// same values to the same bytes.
+func (j *JobRecord) Resubmitted(job *taskstate.Job) bool {
+	old := j.job.Secrets
+	if (old == nil) != (job.Secrets == nil) || old != nil && !slices.Equal(old.Names, job.Secrets.Names) {
+		return false
+	}
+	again := job.SubmittedThrough(j.job.Submitter, old)
+	return j.submittedAs(&again)
+}
+
 func (b *jobTable) cancel(c *Cancel) Result {
 	j, ok := b.jobs[c.Job]
 	switch {

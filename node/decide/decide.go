@@ -79,7 +79,37 @@ func (d *Decider) propose(ctx context.Context, cmd ledger.Command) (calls.Reply,
 	if e := d.unsigned(cmd, results[0]); e != nil {
 		r.Error = e
 	}
+	if e, same := d.resubmitted(ctx, cmd, results[0], index); same {
+		r.Error = e
+	}
 	return r, nil
+}
+
+// resubmitted reports whether a submission was refused for its id although the job that has the id
+// is what was submitted, and says then what stands in the way; nil if nothing does. A peer that may
+// not read the job does not learn of it.
+func (d *Decider) resubmitted(ctx context.Context, cmd ledger.Command, r ledger.Result, index uint64) (e *api.Error, same bool) {
+	if cmd.Submit == nil || !r.Existed || r.Refused != ledger.CodeConflict || d.cfg.View.Reach(ctx, index) != nil {
+		return nil, false
+	}
+	job := &cmd.Submit.Job
+	from, _ := d.cfg.Roster.Get(job.Submitter)
+	reads := from.Has(admission.Read) || from.Has(admission.Admin)
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(job.ID)
+		if same = ok && (reads || j.Job().Party(job.Submitter)) && j.Resubmitted(job); !same {
+			return
+		}
+		switch old := j.Job(); {
+		case job.Secrets != nil && old.Secrets.By == job.Secrets.By:
+			e = api.Errorf(api.Conflict, "job %s was submitted before with other secrets; see `peer job %s`", job.ID, job.ID)
+		case job.Secrets != nil:
+			e = api.Errorf(api.Conflict, "job %s was submitted before, and only the peer %s can compare its secrets with these: submit it again there; see `peer job %s`", job.ID, old.Secrets.By, job.ID)
+		case job.Stdin && old.Submitter != job.Submitter:
+			e = api.Errorf(api.Conflict, "job %s was submitted before, through the peer %s, which takes its stdin: give it there", job.ID, old.Submitter)
+		}
+	})
+	return e, same
 }
 
 func (d *Decider) allowed(c calls.Call) *api.Error {

@@ -26,7 +26,7 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 		job.ID = taskstate.NewJobID()
 	}
 	job.Submitter = o.cfg.Self
-	if err := o.seal(ctx, &job, nil, s.Secrets); err != nil {
+	if err := o.seal(ctx, &job, o.before(&job), s.Secrets); err != nil {
 		return api.Submitted{}, err
 	}
 	if err := jobfile.Validate(&job); err != nil {

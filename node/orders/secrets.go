@@ -33,6 +33,24 @@ func (o *Orders) seal(ctx context.Context, job, old *taskstate.Job, values map[s
 	return nil
 }
 
+// before returns the job that this peer submitted or holds under the same id, if it has secrets:
+// the same values stay as they were sealed, so that the same submission is seen to be the same.
+func (o *Orders) before(job *taskstate.Job) *taskstate.Job {
+	old, err := o.cfg.View.JobOf(job.ID)
+	if err != nil {
+		old = nil
+		for _, h := range o.cfg.Held.List() {
+			if h.Job.ID == job.ID {
+				old = &h.Job
+			}
+		}
+	}
+	if old == nil || old.Secrets == nil || old.Secrets.By != o.cfg.Self {
+		return nil
+	}
+	return old
+}
+
 // own has this peer answer for the secrets of a job that it orders in the place of another.
 func (o *Orders) own(ctx context.Context, job *taskstate.Job) (err error) {
 	if job.Secrets == nil {
