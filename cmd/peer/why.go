@@ -5,10 +5,11 @@ import (
 	"io"
 
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
-// whyPrinter tells who waits for a job why nothing of it runs, and what of it cannot be reached:
-// each thing once. The peer says it after two seconds.
+// whyPrinter prints for a user who waits for a job why it or a part of it does not run, and what of
+// it cannot be reached: each thing once. The peer gives reasons after two seconds.
 type whyPrinter struct {
 	w    io.Writer
 	bar  *progress // on a terminal it says the same; nil: none
@@ -30,10 +31,14 @@ func (t *whyPrinter) heard(j api.Job) {
 	if len(j.Unreachable) == 0 {
 		t.away = nil
 	}
-	if j.Over() || j.Waiting == "" || j.Waiting == t.said || j.State == "held" || reached(j) > 0 || t.bar != nil && t.bar.on && j.Count > 1 {
+	if j.Over() || j.Waiting == "" || j.Waiting == t.said || j.State == "held" || t.bar != nil && t.bar.on && j.Count > 1 {
 		return
 	}
+	said := t.said
 	t.said = j.Waiting
+	if reached(j) > 0 && j.Type == string(taskstate.BatchJob) && (said != "" || j.Tasks["pending"] > 0) {
+		return // more than the peers can run at once is what arrays are for
+	}
 	t.say(waitingText(j.Waiting))
 }
 

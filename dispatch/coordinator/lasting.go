@@ -25,6 +25,8 @@ type lasting struct {
 	moving   int    // so many tasks are still to be moved, because a person asked; see balance
 	seen     uint64 // changes of peers its step knew of
 	wake     time.Time
+
+	crowded time.Time // since when a task of an update that starts new tasks first waits to run; zero: none does
 }
 
 // lastingSlot is a slot of a lasting job. It waits, or is open on a peer, or has ended; retired

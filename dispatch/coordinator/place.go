@@ -397,13 +397,14 @@ func (pl *placer) without(j *jobState, peers []placement.Peer) {
 
 // Preview is where the tasks of a job would go if it came now. It travels between peers.
 type Preview struct {
-	Places  []Place   `cbor:"1,keyasint,omitempty"` // peers that would get tasks, by id
-	Tasks   int       `cbor:"2,keyasint"`           // tasks that are asked for now: an update that restarts nothing asks for those it adds
-	Queued  int       `cbor:"3,keyasint,omitempty"` // so many of those placed would wait on their peer until something there ends
-	Waiting int       `cbor:"4,keyasint,omitempty"` // tasks that no peer could take now
-	Reason  string    `cbor:"5,keyasint,omitempty"` // why not all could be placed, for people
-	Refused []Refusal `cbor:"6,keyasint,omitempty"` // the same, counted
-	Owners  []Answer  `cbor:"7,keyasint,omitempty"` // what the owner of each peer that takes tasks says, by id
+	Places  []Place   `cbor:"1,keyasint,omitempty"`             // peers that would get tasks, by id
+	Tasks   int       `cbor:"2,keyasint"`                       // tasks that are asked for now: an update that restarts nothing asks for those it adds
+	Queued  int       `cbor:"3,keyasint,omitempty"`             // so many of those placed would wait on their peer until something there ends
+	Waiting int       `cbor:"4,keyasint,omitempty"`             // tasks that no peer could take now
+	Reason  string    `cbor:"5,keyasint,omitempty"`             // why not all could be placed, for people
+	Refused []Refusal `cbor:"6,keyasint,omitempty"`             // the same, counted
+	Owners  []Answer  `cbor:"7,keyasint,omitempty"`             // what the owner of each peer that takes tasks says, by id
+	Crowded bool      `cbor:"8,keyasint,omitempty" dialect:"2"` // the update starts new tasks first, and there is no room for one beside those that run
 }
 
 // Answer is whether a peer's owner lets a job in: yes if No, which says why not, is "".
@@ -432,6 +433,7 @@ func (pl *placer) preview(job *taskstate.Job) Preview {
 	old := pl.jobs.of(job.ID)
 	j := &jobState{id: job.ID, job: job}
 	l := &pendingGroup{job: j, body: job}
+	crowded := startsFirst(old, job) && pl.crowds(old, l)
 	n := job.Count
 	if job.Parallel > 0 {
 		n = min(n, job.Parallel)
@@ -455,12 +457,38 @@ func (pl *placer) preview(job *taskstate.Job) Preview {
 	} else {
 		out = pl.previewed(placement.Place(pl.need(l, n), peers, pl.cfg.Seed), n)
 	}
+	out.Crowded = crowded
 	for i, p := range pl.peers.list() {
 		if p.worker && p.session != nil && len(out.Owners) < maxAnswers {
 			out.Owners = append(out.Owners, Answer{Peer: p.id, No: taskstate.ClipText(peers[i].Barred, maxWhy)})
 		}
 	}
 	return out
+}
+
+// startsFirst reports whether a change from old to job starts new tasks of a service before it
+// stops the old ones.
+func startsFirst(old *jobState, job *taskstate.Job) bool {
+	return old != nil && job.Type == taskstate.ServiceJob && job.Updating().Order == taskstate.StartFirst && taskstate.Restarts(old.job, job)
+}
+
+// crowds reports whether the tasks of j leave no room for one of a group that would find room
+// without them.
+func (pl *placer) crowds(j *jobState, l *pendingGroup) bool {
+	peers, need := slices.Clone(pl.described), pl.need(l, 1)
+	pl.with(j, peers)
+	starts := func() bool {
+		plan := placement.Place(need, peers, pl.cfg.Seed)
+		return plan.Placed > plan.Queued
+	}
+	if starts() {
+		return false
+	}
+	for i := range peers {
+		peers[i].OfJob = 0
+	}
+	pl.without(j, peers)
+	return starts()
 }
 
 // previewGlobal places one task on each peer that fits.

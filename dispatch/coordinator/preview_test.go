@@ -201,3 +201,72 @@ func TestAStartThatNobodyCouldMakeIsMadeByTheNextCoordinator(t *testing.T) {
 		t.Errorf("%d runs after another election", n)
 	}
 }
+
+// updated is a service of n tasks of one cpu each that starts new tasks before it stops old ones,
+// and its next version.
+func updated(n int) (was, next taskstate.Job) {
+	was = serviceOf("s", n)
+	was.Update = &taskstate.Update{Parallelism: 1, Monitor: 1000, Order: taskstate.StartFirst}
+	next = was
+	next.Timeout = 1000
+	return was, next
+}
+
+func TestAPreviewSaysThatAnUpdateThatStartsNewTasksFirstFindsNoRoom(t *testing.T) {
+	for _, x := range []struct {
+		what   string
+		count  int
+		change func(*taskstate.Job)
+		want   bool
+	}{
+		{"a full cluster", 4, func(*taskstate.Job) {}, true},
+		{"room for one", 3, func(*taskstate.Job) {}, false},
+		{"old tasks stop first", 4, func(j *taskstate.Job) { j.Update = &taskstate.Update{Order: taskstate.StopFirst} }, false},
+		{"nothing restarts", 4, func(j *taskstate.Job) { j.Timeout, j.Count = 0, 5 }, false},
+		{"room would not help", 4, func(j *taskstate.Job) { j.Constraints = []string{"peer.os == plan9"} }, false},
+		{"one on each peer", 2, func(j *taskstate.Job) { j.MaxPerPeer = 1 }, true},
+	} {
+		r := previewRig(t)
+		was, next := updated(x.count)
+		r.apply(ledger.Command{Submit: &ledger.Submit{Job: was}})
+		x.change(&next)
+		if got := r.core.Preview(&next); got.Crowded != x.want {
+			t.Errorf("%s: crowded %t: %v", x.what, got.Crowded, got)
+		}
+	}
+	if _, next := updated(4); previewRig(t).core.Preview(&next).Crowded {
+		t.Error("a new service is no update")
+	}
+}
+
+func TestAnUpdateThatStartsNewTasksFirstSaysAfterAMinuteWhatToDo(t *testing.T) {
+	for _, queues := range []bool{true, false} {
+		r := newRig(t, CoreConfig{})
+		r.commands("member a", "hello a cpus=2")
+		was, next := updated(2)
+		r.apply(ledger.Command{Submit: &ledger.Submit{Job: was}})
+		r.commands("batch a 1 s.1.1=running s.2.1=running")
+		reason := "1 task waits: in line on a, where 2 of 2 cpus are busy"
+		if !queues {
+			next.MaxPerPeer, reason = 2, "1 task waits: at most 2 of the job may be on one peer (max_per_peer)"
+		}
+		r.apply(ledger.Command{Update: &ledger.Update{Job: next}})
+		r.commands("advance 50s a")
+		if got := r.core.Waiting("s"); got != reason {
+			t.Errorf("before: %q, want %q", got, reason)
+		}
+		r.commands("advance 11s a")
+		if got := r.core.Waiting("s"); got != reason+"; "+CrowdedHint {
+			t.Errorf("after a minute: %q", got)
+		}
+		next.Update = &taskstate.Update{Parallelism: 1, Monitor: 1000, Order: taskstate.StopFirst}
+		r.apply(ledger.Command{Update: &ledger.Update{Job: next}})
+		r.commands("advance 1s a")
+		if got := r.core.Waiting("s"); strings.Contains(got, CrowdedHint) {
+			t.Errorf("with order: stop-first: %q", got)
+		}
+		if err := r.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

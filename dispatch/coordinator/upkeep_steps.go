@@ -33,6 +33,7 @@ func (u *upkeep) step() {
 func (u *upkeep) stepLasting(j *jobState) {
 	u.watchRunning(j)
 	in := u.rolloutOf(j)
+	u.noteCrowded(j.lasting, in)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
 		u.stepAgain(j.lasting, out.Wake)
@@ -66,6 +67,17 @@ func (u *upkeep) stepLasting(j *jobState) {
 		u.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: out.Phase, Message: out.Message, Version: j.job.Version, Failed: out.Failed,
 		}})
+	}
+}
+
+// noteCrowded records since when a task of an update that starts new tasks first waits to run.
+func (u *upkeep) noteCrowded(l *lasting, in rollout.Input) {
+	waits := slices.ContainsFunc(in.Slots, func(s rollout.Slot) bool { return s.Surge && !s.Running && !s.Done && !s.Failed && !s.Failing })
+	switch {
+	case !waits || !in.Phase.Active():
+		l.crowded = time.Time{}
+	case l.crowded.IsZero():
+		l.crowded = u.clock.Now()
 	}
 }
 

@@ -215,29 +215,32 @@ func sizeText(n int64) string {
 	return strconv.FormatFloat(float64(int64(v*10))/10, 'f', -1, 64) + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
 }
 
-// inLine says that a peer has not begun with tasks of a job because others there are not done, if
-// none of the job's has begun there.
+// inLine says that a peer has not begun with tasks of a job because others there are not done.
 func (ex *explainer) inLine(h *holding, p *peerState) string {
-	n := 0
+	n, begun := 0, 0
 	var need taskstate.Resources
 	for _, r := range h.slots {
-		if r.is(ended | saving) {
-			continue
+		switch {
+		case r.is(ended | saving):
+		case r.state >= taskstate.Starting || r.state == taskstate.Preparing:
+			begun++
+		default:
+			n++
+			need = h.job.body(int(r.version)).Resources
 		}
-		if r.state >= taskstate.Starting || r.state == taskstate.Preparing {
-			return ""
-		}
-		n++
-		need = h.job.body(int(r.version)).Resources
 	}
 	if n == 0 {
 		return ""
+	}
+	said := "in line"
+	if begun > 0 {
+		said = tasksWait(n) + ": in line"
 	}
 	free := p.offer.Resources.Sub(p.running())
 	w := why{need: placement.Need{Resources: need}}
 	for _, m := range w.measures() {
 		if m.of(free) < m.need {
-			return fmt.Sprintf("in line on %s, where %s of %s %s", p.id, m.amount(m.of(p.running())), m.words(m.of(p.offer.Resources)), m.busy)
+			return fmt.Sprintf("%s on %s, where %s of %s %s", said, p.id, m.amount(m.of(p.running())), m.words(m.of(p.offer.Resources)), m.busy) + ex.hint(h.job)
 		}
 	}
 	return ""
@@ -253,6 +256,22 @@ func (ex *explainer) waited(id taskstate.JobID) []WaitPeriod {
 		out[n-1].Lasts = j.waiting
 	}
 	return out
+}
+
+// crowdedAfter is how long the first task of an update that starts new tasks first may wait before
+// the reason says what to do.
+const crowdedAfter = time.Minute
+
+// CrowdedHint is what a user can do about an update that starts new tasks first where no peer has
+// room for one beside those that run.
+const CrowdedHint = "the update starts a new task before it stops an old one (update: order: start-first): make room for one, add a peer, or submit the job with order: stop-first"
+
+// hint is what to add to the reason why a task of j finds no room.
+func (ex *explainer) hint(j *jobState) string {
+	if j.lasting == nil || j.lasting.crowded.IsZero() || ex.clock.Now().Sub(j.lasting.crowded) < crowdedAfter {
+		return ""
+	}
+	return "; " + CrowdedHint
 }
 
 func (ex *explainer) waiting(id taskstate.JobID) string {
@@ -276,7 +295,11 @@ func (ex *explainer) waiting(id taskstate.JobID) string {
 				return why
 			}
 			if plan := ex.placer.place(l, n); plan.Reason != "" {
-				return ex.sentence(l, plan)
+				said := ex.sentence(l, plan)
+				if ex.placer.crowds(j, l) {
+					said += ex.hint(j)
+				}
+				return said
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
@@ -345,6 +346,9 @@ func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply
 	out.AsOf = time.Now().UTC()
 	if p := r.Preview; p != nil {
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
+		if p.Crowded {
+			out.Notes = append(out.Notes, "no peer has room for another task beside those that run; "+coordinator.CrowdedHint)
+		}
 		for _, x := range p.Places {
 			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: o.cfg.Who.Name(x.Peer), Tasks: x.Tasks})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -76,4 +77,30 @@ func TestWhoFollowsAJobIsToldOfAPeerOfItThatDiesLater(t *testing.T) {
 			t.Errorf("it died after 10 s, and that is told after %v", told)
 		}
 	})
+}
+
+func TestAClientThatFollowsAJobHearsWhyOneOfItsTasksIsInLineWhileOthersRun(t *testing.T) {
+	const why = "1 task waits: in line on self, where 1 of 1 cpus are busy"
+	for state, want := range map[taskstate.State]string{taskstate.Accepted: why, taskstate.Running: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScripted(t)
+			a := s.newAuthor()
+			s.take(someJob, "job", s.self, 2)
+			index := s.assign(someJob, a, 1, 2)
+			s.report(a, 1,
+				taskstate.Status{Task: taskstate.Task(someJob, 1, 1), Seq: 1, State: taskstate.Running, Index: index, At: 1000},
+				taskstate.Status{Task: taskstate.Task(someJob, 2, 1), Seq: 1, State: state, Index: index, At: 1000})
+			s.cfg.Ask = func(context.Context, calls.ClusterCall) *calls.ClusterView { return &calls.ClusterView{Waiting: why} }
+			ctx, cancel := context.WithTimeout(t.Context(), 3*whyEvery)
+			defer cancel()
+			heard := ""
+			_ = s.Follow(ctx, string(someJob), true, func(p api.Progress) error {
+				heard = p.Job.Waiting
+				return nil
+			})
+			if heard != want {
+				t.Errorf("with a task that is %s: %q, want %q", state, heard, want)
+			}
+		})
+	}
 }

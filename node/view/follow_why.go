@@ -6,10 +6,11 @@ import (
 
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/taskstate"
 )
 
-// whyEvery is after how long who follows a job hears why it waits, and how often anew: most waits
-// are over before.
+// whyEvery is after how long a client that follows a job hears why it waits, and how often anew:
+// most waits are over before.
 const whyEvery = 2 * time.Second
 
 // reasons tell who follows a job why it waits, and what of it cannot be reached.
@@ -23,7 +24,7 @@ type reasons struct {
 func (r *reasons) tell(ctx context.Context, v *View, row *api.Job) {
 	now := time.Now()
 	switch {
-	case row.Over() || row.Tasks["pending"] == 0 && row.Tasks["running"] > 0 && !v.somebodyIsAway():
+	case row.Over() || waiting(row) == 0 && row.Tasks["running"] > 0 && !v.somebodyIsAway():
 		*r = reasons{}
 		return
 	case r.since.IsZero():
@@ -38,6 +39,14 @@ func (r *reasons) tell(ctx context.Context, v *View, row *api.Job) {
 		r.asked = time.Now() // asking may have taken a while, in which nothing else was told
 	}
 	row.Waiting, row.Unreachable = r.last.Waiting, r.last.Unreachable
+}
+
+// waiting counts the tasks of a job that wait for a peer, or for their turn on one.
+func waiting(row *api.Job) (n int) {
+	for _, s := range []taskstate.State{taskstate.Pending, taskstate.Assigned, taskstate.Accepted} {
+		n += row.Tasks[s.String()]
+	}
+	return n
 }
 
 // due is when to look again although nothing has happened; nil: never.
