@@ -173,7 +173,8 @@ func decodeStart(file []byte) (last lastBegun) {
 	return last
 }
 
-// checkMoved rejects --moved for what is not a data folder that was moved: a new peer would be made.
+// checkMoved rejects --moved for what is not a data folder that was moved: a new peer would be
+// made.
 func checkMoved(cfg Config) error {
 	if !cfg.Moved {
 		return nil

@@ -37,7 +37,7 @@ func printableLines(s string) string {
 }
 
 // verbatim are the fields of an answer that a command writes to the byte, or makes printable.
-var verbatim = []string{"Item"}
+var verbatim = []string{"Item", "File"}
 
 // printableStrings makes every string of an answer printable, so that no command can forget it. It
 // is given a pointer.

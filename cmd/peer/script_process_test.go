@@ -66,7 +66,7 @@ func commandLine(work, name string, args []string) []string {
 	if len(args) == 0 || args[0] != "up" || slices.Contains(args, "--help") {
 		return line
 	}
-	for flag, value := range map[string]string{"--listen": "127.0.0.1:0", "--name": name, "--cpus": "2"} {
+	for flag, value := range map[string]string{"--listen": "127.0.0.1:0", "--name": filepath.Base(name), "--cpus": "2"} {
 		if !slices.Contains(args, flag) {
 			line = append(line, flag, value)
 		}

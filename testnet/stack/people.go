@@ -212,7 +212,7 @@ func (c *client) submit(l *life, j *work) { c.hand(l, j, j) }
 func (c *client) hand(l *life, j, known *work) {
 	w := c.w
 	w.signed.wants(&j.job)
-	o := history.Op{Kind: history.Submit, Job: string(j.job.ID), Content: fmt.Sprintf("%d slots through %s", j.job.Count, l.p.name), Call: w.now()}
+	o := history.Op{Kind: history.Submit, Job: string(j.job.ID), Content: fmt.Sprintf("%d slots", j.job.Count), Call: w.now()}
 	var got api.Submitted
 	var err error
 	answered := w.cfg.Break == BreakDropAcked && c.rng.IntN(10) == 0
