@@ -152,9 +152,9 @@ func TestSettingTheTimeBackHasTheCoordinatorBeginAnewAtThatTime(t *testing.T) {
 			if ahead := fl.decides(2); ahead < 400*day {
 				t.Fatalf("the ledger is %v ahead", ahead)
 			}
-			terms := len(fl.leader().led)
+			terms := fl.leader().terms()
 			fl.insist(ledger.Command{SetTime: &ledger.SetTime{To: time.Now().UnixMilli()}})
-			fl.await("the coordinator begins anew", func() bool { l := fl.leader(); return l != nil && len(l.led) > terms })
+			fl.await("the coordinator begins anew", func() bool { l := fl.leader(); return l != nil && l.terms() > terms })
 			if ahead := fl.decides(3); ahead.Abs() > time.Second {
 				t.Errorf("%d voters: the ledger is %v ahead", voters, ahead)
 			}

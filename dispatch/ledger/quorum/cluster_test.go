@@ -194,6 +194,13 @@ func (fl *cluster) run(b *testNode) *testNode {
 	return b
 }
 
+// terms is how many terms it has led in.
+func (b *testNode) terms() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.led)
+}
+
 // found starts the first peer and admits the others to the roster.
 func (fl *cluster) found(ids ...string) *testNode {
 	fl.t.Helper()
