@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/coveyproject/covey/node/api"
 )
 
 // printable spells out what would break a row or speak to the terminal: items, labels and messages
@@ -37,7 +39,7 @@ func printableLines(s string) string {
 }
 
 // verbatim are the fields of an answer that a command writes to the byte, or makes printable.
-var verbatim = []string{"Item", "File"}
+var verbatim = []string{"Item"}
 
 // printableStrings makes every string of an answer printable, so that no command can forget it. It
 // is given a pointer.
@@ -63,6 +65,9 @@ func printableIn(v reflect.Value) {
 	case reflect.Map:
 		printableMap(v)
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[api.JobFile]() { // written to the byte: its own quotes spell out what is not text
+			return
+		}
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && !slices.Contains(verbatim, f.Name) {
 				printableIn(v.Field(i))
