@@ -31,7 +31,7 @@ func aheadText(ahead time.Duration) string {
 	case ahead <= clockSlack:
 		return ""
 	case ahead < waitedOut:
-		return fmt.Sprintf("ledger time is %s ahead of this machine's clock; schedules wait until most voters' clocks have come so far (if it is this clock that is wrong, `peer doctor` says so)", size)
+		return fmt.Sprintf("ledger time is %s ahead of this machine's clock; schedules wait until most voters' clocks have come so far (`peer doctor` reports whether this clock is the wrong one)", size)
 	}
 	return fmt.Sprintf("ledger time is %s ahead of this machine's clock: a wrong clock took it there. Finished jobs are deleted and signed jobs expire too early. "+
 		"If `peer doctor` finds this machine's clock right, set the wrong clock right, then type `peer set time=now`", size)

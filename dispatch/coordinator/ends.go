@@ -136,8 +136,8 @@ func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTi
 
 // A worker that keeps its session and starts nothing of what it has, although by its own reports it
 // has room for it, or does not even say that it has it, loses it after StartWithin and is passed
-// over for a while. Nobody else can tell
-// whether it is broken or lies.
+// over for a while. No other peer can
+// tell whether it is broken or lies.
 const (
 	stallLook = 5 * time.Second
 	stallShun = 5 * time.Minute // passed over, unless it starts something it has

@@ -120,7 +120,7 @@ func (o *Owner) given(l *taskstate.Launch) (err error) {
 }
 
 // unmet names a constraint of a job that this peer does not meet: the submitter signed them, and a
-// coordinator in bad hands could place the job anywhere.
+// malicious coordinator could place the job anywhere.
 func unmet(s *ledger.State, job *taskstate.Job, facts constraint.Facts) error {
 	wants, err := constraint.ParseAll(job.Constraints)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // it: entries that were not known to be decided. What a voter acknowledged and its coordinator
 // decided is among them where others lost their part of it behind their owners' backs.
 type Aside struct {
-	File       string // where the entries are; a person who has looked at it deletes it
+	File       string // where the entries are; a person deletes it after looking at it
 	Generation uint64
 	From, To   uint64            // the first and the last entry
 	Jobs       []taskstate.JobID // that are submitted in them
@@ -104,7 +104,7 @@ func (a *asides) take(log raft.LogStore, generation, from, to uint64) error {
 	for i := from; i <= to && size < asideBytes; i++ {
 		var l raft.Log
 		if err := log.GetLog(i, &l); err != nil {
-			break // what cannot be read is nobody's loss
+			break // what cannot be read cannot be kept
 		}
 		if l.Type == raft.LogCommand {
 			held.Entries = append(held.Entries, asideRecord{Index: i, Term: l.Term, Data: l.Data})

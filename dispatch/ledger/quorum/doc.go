@@ -90,7 +90,7 @@
 // into the replica. terms: when this peer coordinates, and what it proposes. timekeeper: by which
 // clock. prober: whether the leader is gone. electorate: who votes. seenMarks, comparison: what
 // disks lost or changed. staleness: whether the folder may be an old copy. asides: what was taken
-// out of the log. follower: whom the replica is fed by.
+// out of the log. follower: which voter feeds the replica.
 //
 // # What it does not do
 //

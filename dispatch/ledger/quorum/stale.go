@@ -66,7 +66,7 @@ type staleness struct {
 	since time.Time
 	heard map[string]logEnd // of the servers that were heard since then
 	all   bool              // every other voter was heard
-	newer taskstate.PeerID  // a member that knows more than this peer, which nobody else votes with
+	newer taskstate.PeerID  // a member that knows more than this peer, which is the only voter
 }
 
 // logEnd is how new a log is, in raft's order.
@@ -78,8 +78,8 @@ func (e logEnd) compare(o logEnd) int {
 
 const (
 	hearEvery = 500 * time.Millisecond // between two rounds of questions of a stale seat
-	// askMembers is how long members have to show that they know more: to a stale seat that nobody
-	// else votes with, and to one that a person vouches for.
+	// askMembers is how long members have to show that they know more: to a stale seat that is the
+	// only one, and to one that a person vouches for.
 	askMembers = 10 * time.Second
 )
 
@@ -88,7 +88,7 @@ type StaleSeat struct {
 	Doubt
 	Vouched bool               // see Config.Vouched
 	Unheard []taskstate.PeerID // other voters that it has not heard
-	Newer   taskstate.PeerID   // the member that knows more than this peer, which nobody else votes with
+	Newer   taskstate.PeerID   // the member that knows more than this peer, which is the only voter
 }
 
 // seat describes the stale seat, nil if it is current.
@@ -286,7 +286,7 @@ func (t *staleness) lookAlone(ctx context.Context, s *seat, current func() bool)
 	if wait || t.place.seat.Load() != s || !current() {
 		return
 	}
-	t.cfg.Log.Info("no member knows more than this voter, which nobody else votes with: it goes on")
+	t.cfg.Log.Info("no member knows more than this peer, which is the only voter: it goes on")
 	s.elect()
 }
 

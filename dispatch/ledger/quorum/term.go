@@ -70,7 +70,7 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	term := s.raft.CurrentTerm()
 	barrier := func() error { return s.ask(func() raft.Future { return s.raft.Barrier(0) }) }
 	leads := func() bool { return s.raft.State() == raft.Leader && s.raft.CurrentTerm() == term }
-	for t.stale() { // a voter that nobody else votes with
+	for t.stale() { // the only voter
 		if pause.For(ctx, announceEvery) != nil {
 			return
 		}
