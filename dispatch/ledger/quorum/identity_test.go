@@ -180,7 +180,7 @@ func TestALogIsUsedWhenOnlyTheMemoIsGoneOrDamaged(t *testing.T) {
 // turnBack gives a stopped peer's folder back what it held when keep was called.
 func (fl *cluster) keep(id string) (turnBack func()) {
 	fl.t.Helper()
-	dir, old, was := filepath.Join(fl.dir, id+"1"), filepath.Join(fl.t.TempDir(), "old"), *fl.root(id)
+	dir, old, was := filepath.Join(fl.dir, id+"1"), filepath.Join(fl.t.TempDir(), "old"), fl.root(id).copy()
 	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
 		fl.t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func (fl *cluster) keep(id string) (turnBack func()) {
 		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(old))); err != nil {
 			fl.t.Fatal(err)
 		}
-		*fl.root(id) = was
+		fl.root(id).putBack(was)
 	}
 }
 

@@ -62,7 +62,7 @@ func (c staleCase) play(fl *cluster) {
 		if c.restored {
 			turn()
 		}
-		fl.root(ids[i]).stale = moved
+		fl.root(ids[i]).SetStale(moved)
 	}
 	live := ids
 	if c.dead {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,35 +17,63 @@ import (
 // moved is why a seat in these tests is stale.
 var moved = quorum.Doubt{Why: "this data folder was copied, restored or moved since its last start", Moved: true}
 
-// root is what a data folder remembers of its seat.
+// root is what a data folder remembers of its seat. Its peer changes it while a test reads.
 type root struct {
+	mu sync.Mutex
+	kept
+}
+
+type kept struct {
 	stale   quorum.Doubt
 	vouched bool     // by the next starts
 	draws   []uint64 // that the log may have
 	next    uint64
 }
 
-func (r *root) Stale() quorum.Doubt { return r.stale }
+func (r *root) Stale() quorum.Doubt { return r.copy().stale }
 
 func (r *root) SetStale(d quorum.Doubt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.stale = d
 	return nil
 }
 
+func (r *root) copy() kept {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept
+}
+
+func (r *root) putBack(k kept) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = k
+}
+
 func (r *root) Draw(was uint64, write func(bool, uint64) error) error {
-	last := len(r.draws) == 0 || slices.Contains(r.draws, was)
-	r.next++
-	r.draws = []uint64{was, r.next}
-	err := write(last, r.next)
+	k := r.copy()
+	last := len(k.draws) == 0 || slices.Contains(k.draws, was)
+	k.next++
+	k.draws = []uint64{was, k.next}
+	r.drawn(k)
+	err := write(last, k.next)
 	if err == nil {
-		r.draws = []uint64{r.next}
+		k.draws = []uint64{k.next}
+		r.drawn(k)
 	}
 	return err
 }
 
+func (r *root) drawn(k kept) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next, r.draws = k.next, k.draws
+}
+
 // threeAndJobs has three voters, and jobs that only b and c know: b's folder is put back to a copy
 // from before them, c is away. The result is what the root of b's folder was before that.
-func threeAndJobs(fl *cluster) (newer root) {
+func threeAndJobs(fl *cluster) (newer kept) {
 	fl.t.Helper()
 	fl.grow(3, "a", "b", "c")
 	fl.insist(job(1))
@@ -56,7 +85,7 @@ func threeAndJobs(fl *cluster) (newer root) {
 		fl.insist(job(n))
 	}
 	fl.down("b", "c")
-	newer = *fl.root("b")
+	newer = fl.root("b").copy()
 	back()
 	return newer
 }
@@ -80,7 +109,7 @@ func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
 	for _, leave := range []time.Duration{0, 30 * time.Second} {
 		inBubble(t, func(t *testing.T, fl *cluster) {
 			threeAndJobs(fl)
-			fl.root("b").stale = moved
+			fl.root("b").SetStale(moved)
 			fl.up("a", "b")
 			time.Sleep(leave)
 			if l := fl.leader(); l != nil {
@@ -91,7 +120,7 @@ func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
 			}
 			fl.up("c")
 			keepsJobs(fl)
-			if fl.root("b").stale != (quorum.Doubt{}) {
+			if fl.root("b").Stale() != (quorum.Doubt{}) {
 				t.Error("b's folder is stale still")
 			}
 		})
@@ -100,7 +129,7 @@ func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
 
 func TestALedgersFolderThatIsPutBackAloneIsStale(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
-		*fl.root("b") = threeAndJobs(fl)
+		fl.root("b").putBack(threeAndJobs(fl))
 		fl.up("a", "b")
 		time.Sleep(30 * time.Second)
 		if l := fl.leader(); l != nil {
@@ -114,7 +143,7 @@ func TestALedgersFolderThatIsPutBackAloneIsStale(t *testing.T) {
 func TestAStaleSeatIsStaleAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
 		threeAndJobs(fl)
-		fl.root("b").stale = moved
+		fl.root("b").SetStale(moved)
 		fl.up("a", "b")
 		time.Sleep(10 * time.Second)
 		fl.down("b")
@@ -158,7 +187,7 @@ func TestMovedVotersGoOnWhenAllOfThemAreThere(t *testing.T) {
 			fl.settle()
 			fl.down("a", "b", "c")
 			for _, id := range stale {
-				fl.root(id).stale = moved
+				fl.root(id).SetStale(moved)
 			}
 			fl.up("a", "b", "c")
 			keepsJobs(fl)
@@ -171,7 +200,7 @@ func TestALoneVoterThatIsMovedGoesOnUnlessAMemberKnowsMore(t *testing.T) {
 		fl.grow(1, "a")
 		fl.insist(job(1))
 		fl.down("a")
-		fl.root("a").stale = moved
+		fl.root("a").SetStale(moved)
 		fl.up("a")
 		fl.insist(job(2))
 	})
@@ -181,7 +210,7 @@ func TestALoneVoterThatIsMovedGoesOnUnlessAMemberKnowsMore(t *testing.T) {
 		fl.settle()
 		fl.down("a", "b")
 		back()
-		fl.root("a").stale = moved
+		fl.root("a").SetStale(moved)
 		fl.up("a", "b")
 		time.Sleep(time.Minute)
 		if l := fl.leader(); l != nil {
@@ -317,7 +346,7 @@ func vouchedWithoutC(fl *cluster) *testNode {
 	fl.insist(job(1))
 	fl.settle()
 	fl.down("a", "b", "c")
-	fl.root("b").stale = moved
+	fl.root("b").SetStale(moved)
 	fl.up("a", "b")
 	time.Sleep(time.Minute)
 	if fl.leader() != nil {
@@ -337,13 +366,13 @@ func TestAMovedFolderThatAPersonVouchesForVotesUnlessAMemberShowsBetter(t *testi
 			t.Error("a voter leads before members could show better")
 		}
 		fl.insist(job(2))
-		if b.Stale() != nil || fl.root("b").stale != (quorum.Doubt{}) {
-			t.Errorf("b is stale still: %+v, on disk %+v", b.Stale(), fl.root("b").stale)
+		if b.Stale() != nil || fl.root("b").Stale() != (quorum.Doubt{}) {
+			t.Errorf("b is stale still: %+v, on disk %+v", b.Stale(), fl.root("b").Stale())
 		}
 		b.Doubt("others know a later start")
 		time.Sleep(time.Minute)
-		if s := b.Stale(); s == nil || s.Moved || !s.Vouched || fl.root("b").stale.Moved {
-			t.Errorf("a member showed better, and b says %+v, on disk %+v", s, fl.root("b").stale)
+		if s := b.Stale(); s == nil || s.Moved || !s.Vouched || fl.root("b").Stale().Moved {
+			t.Errorf("a member showed better, and b says %+v, on disk %+v", s, fl.root("b").Stale())
 		}
 		if fl.leader() != nil {
 			t.Error("a voter leads although a member knows a later start")
@@ -364,8 +393,8 @@ func TestAPersonCannotVouchForMoreThanAMove(t *testing.T) {
 	for name, first := range map[string]quorum.Doubt{"turned back": {Why: "others know a later start"}, "moved, with the ledger's folder put back": moved} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *cluster) {
-				*fl.root("b") = threeAndJobs(fl)
-				fl.root("b").stale = first
+				fl.root("b").putBack(threeAndJobs(fl))
+				fl.root("b").SetStale(first)
 				fl.up("a", "b")
 				time.Sleep(10 * time.Second)
 				fl.down("b") // what was found at this start must be known at the next
