@@ -214,11 +214,8 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 			s.broken = true
 			return err
 		}
-		if err := s.acked.to(logs[len(logs)-1].Index); err != nil {
-			s.broken = true // raft hears that the entries are not there
-			return err
-		}
 		s.last = logs[len(logs)-1].Index
+		s.acked.to(s.last)
 		return nil
 	})
 }

@@ -10,37 +10,34 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 )
 
-// acked is the own mark of a seat's log: how far it has acknowledged, on disk before raft hears
-// that a write succeeded. A nil one, of a log that belongs to no seat yet, writes nothing. Guarded
-// by Log.write, but for what is read before anything is written.
+// acked is the own mark of a seat's log: how far it has acknowledged. No append waits for the mark
+// to reach the disk: the log itself holds what was acknowledged, and the mark follows once a second
+// (Note). A term, and a cut at the end of the log, wait for it: the log shows neither afterwards.
+// The mark on disk is therefore never beyond the log, and at most a second behind it. A nil one, of
+// a log that belongs to no seat yet, writes nothing. Guarded by Log.write, but for now.
 type acked struct {
 	file  *mark.File
 	self  mark.Mark // server and generation
 	term  uint64    // raft's, as the log's stable store has it
 	snaps raft.SnapshotStore
 	hurt  func() error
-	now   atomic.Pointer[mark.Mark] // what is on disk, for those that show it
+	now   atomic.Pointer[mark.Mark] // what is acknowledged, for those that show it
 	// decided is the newest entry of this log that is known to be decided. No leader takes it back.
 	decided func() uint64
 }
 
-// before is what the mark says of this seat: nothing while it is still that of the seat, or the
-// generation, before it.
-func (a *acked) before() mark.Mark {
-	if m := a.file.Mark(); m.Same(a.self) {
-		return m
+// to is the mark of a log that ends at an entry now.
+func (a *acked) to(index uint64) {
+	if a != nil {
+		m := a.at(index)
+		a.now.Store(&m)
 	}
-	return a.self
 }
 
-// to is the mark of a log that ends at an entry now.
-func (a *acked) to(index uint64) error {
-	if a == nil {
-		return nil
-	}
-	m := a.self
-	m.Term, m.Index, m.Voted = a.term, index, max(a.term, a.before().Voted)
-	return a.put(m)
+func (a *acked) at(index uint64) mark.Mark {
+	m := *a.now.Load()
+	m.Term, m.Index, m.Voted = a.term, index, max(a.term, m.Voted)
+	return m
 }
 
 // took notes a new term: from now on there may be a vote in it.
@@ -49,16 +46,17 @@ func (a *acked) took(term uint64) error {
 		return nil
 	}
 	a.term = term
-	m := a.before()
+	m := *a.now.Load()
 	m.Voted = max(m.Voted, term)
 	return a.put(m)
 }
 
+// put writes a mark, on disk when it returns.
 func (a *acked) put(m mark.Mark) error {
 	if err := a.hurt(); err != nil {
 		return err
 	}
-	m.Decided = max(a.decided(), a.before().Decided)
+	m.Decided = a.known()
 	if err := a.file.Put(m); err != nil {
 		return err
 	}
@@ -66,17 +64,24 @@ func (a *acked) put(m mark.Mark) error {
 	return nil
 }
 
-// Note brings to the disk how far what is in the log was decided, if no later entry has. It waits
-// for no other write, which does the same.
+// Note brings the mark to the disk, if it moved. It waits for no other write: the next Note does
+// the same. The caller calls it once a second while entries come.
 func (s *Log) Note() error {
 	if !s.write.TryLock() {
 		return nil
 	}
 	defer s.write.Unlock()
-	if s.acked == nil || s.acked.decided() <= s.acked.file.Mark().Decided {
+	if s.acked == nil || !s.acked.moved() {
 		return nil
 	}
-	return s.locked(func() error { return s.acked.put(s.acked.file.Mark()) })
+	return s.locked(func() error { return s.acked.put(*s.acked.now.Load()) })
+}
+
+// moved reports whether the mark on disk is behind.
+func (a *acked) moved() bool {
+	m := *a.now.Load()
+	m.Decided = a.known()
+	return m != a.file.Mark()
 }
 
 // shrinks notes, before it happens, that everything from an entry on is taken out of the log:
@@ -89,7 +94,7 @@ func (a *acked) shrinks(from, to uint64) error {
 	if decided := a.known(); from <= decided && snap < to {
 		return errTakenBack{from: from, decided: decided}
 	}
-	return a.to(max(from-1, snap))
+	return a.put(a.at(max(from-1, snap)))
 }
 
 // errTakenBack is why a voter does not follow a leader: one that was elected by voters that had
@@ -102,13 +107,17 @@ func (e errTakenBack) Error() string {
 }
 
 // known is the newest entry that is known to be decided.
-func (a *acked) known() uint64 { return max(a.decided(), a.before().Decided) }
+func (a *acked) known() uint64 { return max(a.decided(), a.now.Load().Decided) }
 
 func (a *acked) close() error {
 	if a == nil {
 		return nil
 	}
-	return a.file.Close()
+	var err error
+	if a.moved() {
+		err = a.put(*a.now.Load())
+	}
+	return errors.Join(err, a.file.Close())
 }
 
 // newestSnapshot is the index of the newest snapshot, 0 if there is none.
@@ -148,10 +157,10 @@ func (s markedSink) Close() error {
 		return err
 	}
 	return s.store.change(func() error {
-		if s.store.acked == nil || s.index <= s.store.acked.file.Mark().Index {
-			return nil
+		if a := s.store.acked; a != nil && s.index > a.now.Load().Index {
+			a.to(s.index)
 		}
-		return s.store.acked.to(s.index)
+		return nil
 	})
 }
 
@@ -164,7 +173,7 @@ type Promise struct {
 	Decided func() uint64
 }
 
-// Check refuses a log that has less than it is known to have had, and keeps its mark from now on.
+// Check rejects a log that has less than it is known to have had, and keeps its mark from now on.
 // It comes before the first write.
 func (s *Log) Check(p Promise, snaps raft.SnapshotStore) error {
 	file, m, err := mark.Open(p.File)
@@ -191,26 +200,26 @@ func (s *Log) Check(p Promise, snaps raft.SnapshotStore) error {
 		return &Unsound{Why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), Held: held.Index, Left: last}
 	}
 	s.acked = &acked{file: file, self: p.Self, term: term, snaps: snaps, hurt: s.cfg.Hurt, decided: p.Decided}
+	s.acked.now.Store(&p.Self)
 	if m.Same(p.Self) {
 		s.acked.now.Store(&m)
+	}
+	s.acked.to(last) // the mark may be behind a log whose writer was killed
+	if m.Same(p.Self) {
 		return nil
 	}
-	if err := s.acked.to(last); err != nil {
+	if err := s.acked.put(*s.acked.now.Load()); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	return nil
 }
 
-// Acknowledged is the own mark as it is on disk; ok is false before there is one.
+// Acknowledged is the own mark; ok is false before there is one.
 func (s *Log) Acknowledged() (m mark.Mark, ok bool) {
 	if s.acked == nil {
 		return m, false
 	}
-	now := s.acked.now.Load()
-	if now == nil {
-		return m, false
-	}
-	return *now, true
+	return *s.acked.now.Load(), true
 }
 
 // reach is the newest term a log knows of, and its end, snapshots included.

@@ -86,7 +86,7 @@ func TestALogThatDoesWhatRaftDoesNeverFallsBehindItsMark(t *testing.T) {
 					t.Fatal(err)
 				}
 				last += n
-				if got := store().acked.file.Mark(); got.Index != last || got.Term != term {
+				if got, _ := store().Acknowledged(); got.Index != last || got.Term != term {
 					t.Fatalf("the mark is %+v when entry %d is acknowledged in term %d", got, last, term)
 				}
 			},
@@ -132,11 +132,39 @@ func TestALogThatDoesWhatRaftDoesNeverFallsBehindItsMark(t *testing.T) {
 					t.Fatalf("a log that lost nothing is not believed: %v", err)
 				}
 			},
+			"a second passes": func(t *rapid.T) {
+				if err := store().Note(); err != nil {
+					t.Fatal(err)
+				}
+				if on, now := store().acked.file.Mark(), *store().acked.now.Load(); on != now {
+					t.Fatalf("on disk is the mark %+v, and it is %+v", on, now)
+				}
+			},
+			"kill": func(t *rapid.T) {
+				killed, err := os.MkdirTemp(base, "")
+				if err == nil {
+					err = os.CopyFS(killed, os.DirFS(dir))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				left, err := openMarked(killed, nil)
+				if err != nil {
+					t.Fatalf("a log whose writer was killed is not believed: %v", err)
+				}
+				if now, _ := left.log.Acknowledged(); now.Behind(newest) {
+					t.Fatalf("a kill takes the mark from %+v, as others may have seen it, to %+v", newest, now)
+				}
+				if err := left.log.Close(); err != nil {
+					t.Fatal(err)
+				}
+			},
 			"": func(t *rapid.T) {
-				if now := store().acked.file.Mark(); now.Behind(newest) {
+				now, _ := store().Acknowledged()
+				if now.Behind(newest) {
 					t.Fatalf("the mark fell from %+v to %+v", newest, now)
 				}
-				newest = store().acked.file.Mark()
+				newest = now
 			},
 		})
 		if err := store().Close(); err != nil {
@@ -250,7 +278,7 @@ func TestASeatBeginsWithAMarkOfItsOwn(t *testing.T) {
 	if err := m.log.StoreLogs(entries(1, 3, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if now := m.log.acked.file.Mark(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
+	if now, _ := m.log.Acknowledged(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
 		t.Errorf("it begins with %+v", now)
 	}
 	if err := m.log.DeleteRange(2, 3); err != nil {
@@ -258,49 +286,45 @@ func TestASeatBeginsWithAMarkOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAWriteWhoseMarkCannotBeWrittenIsNoWrite(t *testing.T) {
-	full := errors.New("no space left on device")
-	for after := range 8 {
-		left := -1 // writes that go well; -1: all
-		hurt := func() error {
-			if left == 0 {
-				return full
-			}
-			left--
-			return nil
+// The log holds what was acknowledged; the mark comes after it, and its disk may fail meanwhile.
+func TestNoAppendWaitsForTheMark(t *testing.T) {
+	fails := false
+	hurt := func() error {
+		if fails {
+			return errors.New("no space left on device")
 		}
-		dir := t.TempDir()
-		m, err := openMarked(dir, hurt)
-		if err == nil {
-			err = m.log.StoreLogs(entries(1, 3, 1))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		left = after
-		err = m.log.StoreLogs(entries(4, 6, 1))
-		if got := m.log.acked.file.Mark().Index; err == nil && got != 6 || err != nil && got != 3 {
-			t.Errorf("with %d writes that succeed: %v, and the mark is %d", after, err, got)
-		}
-		left = -1
-		want := uint64(6)
-		if err != nil { // raft comes with others
-			want = 4
-			if err := m.log.StoreLogs(entries(4, 4, 2)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if last, err := m.log.LastIndex(); err != nil || last != want {
-			t.Errorf("with %d writes that succeed the log ends at %d, %v; want %d", after, last, err, want)
-		}
-		if err := m.log.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if m, err = openMarked(dir, nil); err != nil {
-			t.Errorf("with %d writes that succeed it is not believed: %v", after, err)
-		}
-		_ = m.log.Close()
+		return nil
 	}
+	dir := t.TempDir()
+	m, err := openMarked(dir, hurt)
+	if err == nil {
+		err = errors.Join(m.log.StoreLogs(entries(1, 3, 1)), m.log.Note(), m.log.StoreLogs(entries(4, 6, 1)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, _ := m.log.Acknowledged()
+	if on := m.log.acked.file.Mark(); on.Index != 3 || now.Index != 6 {
+		t.Errorf("an append brought the mark on disk to %d, and the one that is shown to %d", on.Index, now.Index)
+	}
+	fails = true
+	if err := m.log.Note(); err == nil {
+		t.Error("a mark that is not written is no error")
+	}
+	if err := m.log.DeleteRange(5, 6); err == nil {
+		t.Error("entries are taken out while the mark says that they are there")
+	}
+	fails = false
+	if err := errors.Join(m.log.DeleteRange(5, 6), m.log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = openMarked(dir, nil); err != nil {
+		t.Errorf("it is not believed: %v", err)
+	}
+	if now, _ := m.log.Acknowledged(); now.Index != 4 {
+		t.Errorf("the mark is %+v", now)
+	}
+	_ = m.log.Close()
 }
 
 func TestAMarkThatIsGoneIsMissedWhereOthersVote(t *testing.T) {
