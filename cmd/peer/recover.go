@@ -20,7 +20,11 @@ First try to bring the missing voters back: ` + "`peer up`" + ` there, with thei
 and nothing is lost. This command is for machines that never come back. It asks every peer in
 reach how new its copy of the ledger is, says which one it would use and what may be lost, and
 asks. This peer then coordinates; the others follow it within seconds, and old voters that do come
-back set their own ledger aside and follow too. Running tasks go on, held jobs are submitted.`
+back set their own ledger aside and follow too. Running tasks go on, held jobs are submitted.
+
+Where a coordinator decides no new ledger is made. If this peer had to set decisions aside, as
+` + "`peer status`" + ` says then, the command names the jobs that only they have, asks, and submits them
+again: with their ids and as they were signed. A job that must not run twice is named only.`
 
 func recoverCommand(c *cli) *cobra.Command {
 	var yes bool
@@ -37,25 +41,70 @@ func recoverCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			showRecover(c.Err, plan)
+			if plan.Generation > 0 {
+				showRecover(c.Err, plan)
+			}
+			again := showAside(c.Err, plan)
+			if plan.Generation == 0 && len(again) == 0 {
+				return api.Errorf(api.Conflict, "nothing to recover: %s coordinates, and none of these jobs is to be submitted again", plan.Coordinator)
+			}
 			if !yes {
 				if err := confirm(cmd.Context(), c.Streams); err != nil {
 					return err
 				}
 			}
-			done, err := cl.Recover(cmd.Context(), api.Recover{Generation: plan.From.Generation, Term: plan.From.Term, Index: plan.From.Index})
+			done, err := cl.Recover(cmd.Context(), api.Recover{Generation: plan.From.Generation, Term: plan.From.Term, Index: plan.From.Index, Jobs: again})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
+			if done.Generation > 0 {
+				fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
+			}
 			if len(done.Unknown) > 0 {
 				fmt.Fprintf(c.Err, "of these jobs no reachable peer knows what they run, so they run no more; submit them again: %s\n", strings.Join(done.Unknown, ", "))
 			}
-			return emit(c, nil, done, []api.Recovered{done}, func(io.Writer) {})
+			for _, id := range done.Submitted {
+				fmt.Fprintf(c.Err, "submitted again: %s; see `peer job %s`\n", id, id)
+			}
+			for _, j := range done.Refused {
+				fmt.Fprintf(c.Err, "not submitted: %s\n", j.Why)
+			}
+			if err := emit(c, nil, done, []api.Recovered{done}, func(io.Writer) {}); err != nil || len(done.Refused) == 0 {
+				return err
+			}
+			return api.Errorf(api.Failed, "not submitted again: %d of the jobs", len(done.Refused))
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
+}
+
+// showAside names the jobs that are only in what this peer set aside. It returns the ids of those
+// that may be submitted again.
+func showAside(w io.Writer, p api.RecoverPlan) (again []string) {
+	if len(p.Jobs) == 0 {
+		return nil
+	}
+	if p.Coordinator != "" {
+		fmt.Fprintf(w, "%s coordinates, and no new ledger is made. ", p.Coordinator)
+	}
+	fmt.Fprintf(w, "Decisions that this peer set aside have jobs which the ledger has not:\n\n")
+	t := table("JOB", "NAME", "SUBMIT AGAIN")
+	for _, j := range p.Jobs {
+		if j.Why == "" {
+			again = append(again, j.ID)
+		}
+		t.add(j.ID, j.Name, againText(j))
+	}
+	t.write(w)
+	return again
+}
+
+func againText(j api.AsideJob) string {
+	if j.Why != "" {
+		return "no: " + j.Why
+	}
+	return "yes"
 }
 
 // showRecover says what would be done, and at what price.

@@ -83,11 +83,13 @@ type AdminBackend interface {
 	// Thaw ends a freeze of replacement: the peers that have vanished are really gone.
 	Thaw(ctx context.Context) (Thawed, error)
 	Down(ctx context.Context) error
-	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict
-	// while anybody can decide.
+	// PlanRecover returns which jobs that were set aside here Recover would submit again, and
+	// from which copy it would make a new ledger. It fails with Conflict while a coordinator
+	// decides and nothing was set aside.
 	PlanRecover(ctx context.Context) (RecoverPlan, error)
-	// Recover makes a new ledger. It fails with Conflict while anybody can decide, and when what
-	// was confirmed is no longer to be had.
+	// Recover makes a new ledger, submits jobs again that were set aside, or both. It makes no
+	// ledger and fails with Conflict while anybody can decide, and when what was confirmed is no
+	// longer to be had.
 	Recover(ctx context.Context, r Recover) (Recovered, error)
 	// Block cuts this peer off from others, and slows it down; refused unless the peer was started
 	// for a testnet.

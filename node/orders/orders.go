@@ -92,6 +92,7 @@ type Ledger interface {
 	Marked(generation uint64) uint64
 	Losses() []quorum.LostSeat
 	Covers(quorum.Copy, quorum.LostSeat) bool
+	AsideJobs() []quorum.AsideJob
 }
 
 // Disk carries out writes for those who must answer in time.

@@ -12,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/p2p/admission"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/spell"
@@ -35,11 +36,17 @@ type surveyed struct {
 
 // PlanRecover implements api.AdminBackend.
 func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
+	jobs := o.asideJobs()
+	if len(jobs) > 0 && o.awaitCoordinator(ctx) == nil {
+		who, _, _ := o.cfg.Ledger.Coordinator()
+		return api.RecoverPlan{Coordinator: o.cfg.Who.Called(who), Copies: []api.Copy{}, Voters: []string{}, Missing: []string{}, Jobs: jobs, AsOf: time.Now().UTC()}, nil
+	}
 	s, err := o.surveyCopies(ctx)
 	if err != nil {
 		return api.RecoverPlan{}, err
 	}
 	plan := api.RecoverPlan{
+		Jobs: jobs,
 		From: o.copyRow(s.copies[0]), Copies: []api.Copy{}, Voters: []string{}, Missing: []string{}, AsOf: time.Now().UTC(),
 		Generation: s.copies[0].copy.Generation + 1,
 	}
@@ -64,7 +71,7 @@ func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 		plan.Lost, plan.Marked = append(plan.Lost, o.cfg.Deciders.LossText(l)), max(plan.Marked, l.Held)
 		whole[l.Peer()] = o.cfg.Ledger.Covers(s.copies[0].copy, l)
 	}
-	plan.Whole = len(plan.Missing) == 0 && !slices.Contains(slices.Collect(maps.Values(whole)), false)
+	plan.Whole = len(plan.Missing) == 0 && len(jobs) == 0 && !slices.Contains(slices.Collect(maps.Values(whole)), false)
 	slices.Sort(plan.Voters)
 	slices.Sort(plan.Missing)
 	return plan, nil
@@ -74,6 +81,46 @@ func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 func (o *Orders) Recover(ctx context.Context, r api.Recover) (api.Recovered, error) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
+	out := api.Recovered{AsOf: time.Now().UTC()}
+	if r.Index > 0 {
+		var err error
+		if out, err = o.beginAgain(ctx, r); err != nil {
+			return out, err
+		}
+	} else if len(r.Jobs) == 0 {
+		return out, api.Errorf(api.Usage, "nothing to recover is named: neither a copy of the ledger nor jobs that were set aside")
+	}
+	o.submitAside(ctx, r.Jobs, &out)
+	return out, nil
+}
+
+// asideJobs lists the jobs that are only in what this peer set aside.
+func (o *Orders) asideJobs() (out []api.AsideJob) {
+	for _, j := range o.cfg.Ledger.AsideJobs() {
+		out = append(out, api.AsideJob{ID: string(j.Job.ID), Name: j.Job.Name, Why: j.Why})
+	}
+	return out
+}
+
+// submitAside submits jobs that were set aside here: with their ids, and with the signature of
+// whoever ordered them, so that policies judge them as before.
+func (o *Orders) submitAside(ctx context.Context, ids []string, out *api.Recovered) {
+	for _, j := range o.cfg.Ledger.AsideJobs() {
+		id := string(j.Job.ID)
+		if j.Why != "" || !slices.Contains(ids, id) {
+			continue
+		}
+		j.Job.Submitter = o.cfg.Self
+		if _, err := o.decide(ctx, calls.Call{Submit: &j.Job, Again: true}, "job "+id+" was not submitted"); err != nil {
+			out.Refused = append(out.Refused, api.AsideJob{ID: id, Name: j.Job.Name, Why: err.Error()})
+			continue
+		}
+		out.Submitted = append(out.Submitted, id)
+	}
+}
+
+// beginAgain makes a new ledger.
+func (o *Orders) beginAgain(ctx context.Context, r api.Recover) (api.Recovered, error) {
 	s, err := o.surveyCopies(ctx)
 	if err != nil {
 		return api.Recovered{}, err

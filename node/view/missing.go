@@ -165,8 +165,7 @@ func wayOut(s *quorum.StaleSeat) string {
 	return "type `peer recover`"
 }
 
-// SetAsideText names jobs of entries that this voter had to take out of its log, "" if there are
-// none.
+// SetAsideText names the jobs that are only in what this peer set aside, "" if there are none.
 func (d *Deciders) SetAsideText() string {
 	var jobs, files []string
 	for _, a := range d.ledger.SetAside() {
@@ -183,7 +182,7 @@ func (d *Deciders) SetAsideText() string {
 	if over := len(jobs) - most; over > 0 {
 		jobs, more = jobs[:most], fmt.Sprintf(" and %d more", over)
 	}
-	return fmt.Sprintf("only this voter's log had the jobs %s%s, and the coordinator had other entries in their place: if they were accepted, submit them again. Then delete %s",
+	return fmt.Sprintf("only this peer's log of decisions had the jobs %s%s, and the coordinator had others in their place: type `peer recover` here to submit them again. Then delete %s",
 		strings.Join(jobs, ", "), more, strings.Join(files, ", "))
 }
 

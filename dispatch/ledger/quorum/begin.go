@@ -202,10 +202,11 @@ func (t *seating) startAgain(st *ledger.State, last uint64) error {
 		}
 		return err
 	}
+	t.feed.compared.set(0, "")
 	t.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{t.cfg.Self})
 	t.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
 	t.wakes.follow.Set()
-	return errors.Join(t.saveCopy(), t.folder.moveSeat(aside, before))
+	return errors.Join(t.saveCopy(), t.moveAside(aside, before))
 }
 
 // writeSeat makes the folder of a seat that begins with a snapshot.

@@ -29,7 +29,8 @@ type comparison struct {
 	ask    func(context.Context, taskstate.PeerID, voterAsk, time.Duration) (voterAnswer, error)
 	found  func(said string) // called when the replica is found to be wrong
 
-	due chan uint64 // of one: somebody has another chain after this entry
+	due  chan uint64    // of one: somebody has another chain after this entry
+	logs chan *logPoint // of one: another voter's log contradicts this entry of the own one
 
 	mu        sync.Mutex
 	distrust  uint64                     // the replica is wrong, after this entry at the latest; 0: not known to be
@@ -177,11 +178,9 @@ func (c *comparison) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case index := <-c.due:
-			said := c.investigate(ctx, index)
-			if said != "" && time.Since(complained) > compareAgain {
-				complained = time.Now()
-				c.log.Error(said)
-			}
+			c.complain(c.investigate(ctx, index), &complained)
+		case own := <-c.logs:
+			c.complain(c.investigateLogs(ctx, own), &complained)
 		}
 		_ = pause.For(ctx, compareRest)
 	}
@@ -194,7 +193,12 @@ func (c *comparison) investigate(ctx context.Context, index uint64) string {
 		return ""
 	}
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
-	have := c.askChains(ctx, voters, own)
+	have := c.askVoters(ctx, voters, own.Sum, voterAsk{Chain: &own}, func(a voterAnswer) (sum [sha256.Size]byte, ok bool) {
+		if a.Chain == nil || a.Chain.From != own.From || a.Chain.Index != own.Index {
+			return sum, false
+		}
+		return a.Chain.Sum, true
+	})
 	sum, ok, sums := rightSum(have, len(voters))
 	var others []taskstate.PeerID
 	for _, v := range voters {
@@ -221,23 +225,26 @@ func (c *comparison) investigate(ctx context.Context, index uint64) string {
 	return said
 }
 
-// askChains asks voters for their chains, this one included if it votes.
-func (c *comparison) askChains(ctx context.Context, voters []Voter, own ledger.ChainMark) map[taskstate.PeerID][sha256.Size]byte {
+// askVoters asks voters for a sum, this one included if it votes.
+func (c *comparison) askVoters(ctx context.Context, voters []Voter, own [sha256.Size]byte, q voterAsk, sumIn func(voterAnswer) ([sha256.Size]byte, bool)) map[taskstate.PeerID][sha256.Size]byte {
 	have := map[taskstate.PeerID][sha256.Size]byte{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, v := range voters {
 		if v.Peer == c.self {
 			mu.Lock()
-			have[v.Peer] = own.Sum
+			have[v.Peer] = own
 			mu.Unlock()
 			continue
 		}
 		wg.Go(func() {
-			a, err := c.ask(ctx, v.Peer, voterAsk{Chain: &own}, voterTimeout)
-			if err == nil && a.Chain != nil && a.Chain.From == own.From && a.Chain.Index == own.Index {
+			a, err := c.ask(ctx, v.Peer, q, voterTimeout)
+			if err != nil {
+				return
+			}
+			if sum, ok := sumIn(a); ok {
 				mu.Lock()
-				have[v.Peer] = a.Chain.Sum
+				have[v.Peer] = sum
 				mu.Unlock()
 			}
 		})

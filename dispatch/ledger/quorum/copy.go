@@ -108,7 +108,13 @@ func (f folder) salvaged(l *LostSeat, applied uint64, read func(log raft.LogStor
 	if l == nil || l.Folder == "" {
 		return nil
 	}
-	dir := filepath.Join(l.Folder, filepath.Base(f.seatDir(l.Generation)))
+	return f.readAside(l.Folder, l.Generation, applied, func(log raft.LogStore) error { return read(log, l.Generation) })
+}
+
+// readAside reads the log of a ledger that was set aside, if it goes on without a gap from what was
+// applied.
+func (f folder) readAside(aside string, generation, applied uint64, read func(log raft.LogStore) error) error {
+	dir := filepath.Join(aside, filepath.Base(f.seatDir(generation)))
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
 		return nil //nolint:nilerr // nothing is left
 	}
@@ -120,7 +126,7 @@ func (f folder) salvaged(l *LostSeat, applied uint64, read func(log raft.LogStor
 	}
 	first, err := log.FirstIndex()
 	if err == nil && first > 0 && first <= applied+1 {
-		err = read(log, l.Generation)
+		err = read(log)
 	}
 	return errors.Join(err, log.Close())
 }

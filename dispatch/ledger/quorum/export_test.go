@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/hashicorp/raft"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -19,6 +20,15 @@ func (n *Node) HasSeat() bool { return n.place.seat.Load() != nil }
 
 // SnapshotNow makes raft take a snapshot and forget most of its log.
 func (n *Node) SnapshotNow() error { return n.place.seat.Load().raft.Snapshot().Error() }
+
+// Compact makes raft take a snapshot and forget its whole log.
+func (n *Node) Compact() error {
+	s := n.place.seat.Load()
+	if err := s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 }); err != nil {
+		return err
+	}
+	return s.raft.Snapshot().Error()
+}
 
 // FirstLogIndex is the oldest entry raft still has.
 func (n *Node) FirstLogIndex() (uint64, error) { return n.place.seat.Load().store.FirstIndex() }

@@ -169,9 +169,12 @@ func (n *Node) Doubt(why string) { n.stale.doubt(Doubt{Why: why}) }
 // has what the other voters have. nil: it is current, or there is none.
 func (n *Node) Stale() *StaleSeat { return n.stale.seat() }
 
-// SetAside lists what a coordinator had this voter take out of its log, with the jobs that are
-// submitted there and are not known here, until a person deletes the file.
+// SetAside lists what this peer set aside and which jobs in it are not known here, until a person
+// deletes the file or folder.
 func (n *Node) SetAside() []Aside { return n.asides.unknown() }
+
+// AsideJobs reads those jobs. Which of them may be submitted again is said with each.
+func (n *Node) AsideJobs() []AsideJob { return n.asides.jobs() }
 
 // Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing,
 // and follows. What is on disk stays as it is.

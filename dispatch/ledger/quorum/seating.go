@@ -14,6 +14,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/raftlog"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -80,6 +81,11 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		}
 		return nil
 	}
+	s.stream.end = func(h *raftHello) {
+		h.Log = s.point(math.MaxUint64)
+		wire.Clip(h, t.place.rep.Spoken())
+	}
+	s.stream.check = func(o *logPoint) error { return s.against(o, t.feed.compared.differsIn) }
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: conf.Logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	t.stale.fits(s)
 	t.stale.warn()
@@ -317,7 +323,16 @@ func (t *seating) setAside(generation uint64) error {
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("set the ledger aside: %w", err)
 	}
-	return t.folder.moveSeat(aside, generation)
+	return t.moveAside(aside, generation)
+}
+
+// moveAside puts the folder of a closed seat aside, and notes what is there.
+func (t *seating) moveAside(aside string, generation uint64) error {
+	if err := t.folder.moveSeat(aside, generation); err != nil {
+		return err
+	}
+	t.asides.addLedger(aside)
+	return nil
 }
 
 // leave closes the seat and waits until nobody leads here any more.
@@ -403,5 +418,5 @@ func (t *seating) lose(generation uint64, u *store.Unsound) error {
 	if aside == "" {
 		return nil
 	}
-	return t.folder.moveSeat(aside, generation)
+	return t.moveAside(aside, generation)
 }

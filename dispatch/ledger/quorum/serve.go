@@ -43,7 +43,7 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 	case (ask.Prepare != nil || ask.Status != nil) && !n.authority.seated(peer):
 		n.authority.askForProof(peer)
 		return voterAnswer{}, fmt.Errorf("%s: %w", peer, errUnseated)
-	case ask.Copy != nil && !n.authority.mayVote(peer):
+	case (ask.Copy != nil || ask.Log != nil) && !n.authority.mayVote(peer):
 		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
 	case ask.Prepare != nil:
 		return n.prepare(peer, *ask.Prepare)
@@ -54,6 +54,8 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 			return voterAnswer{}, errors.New("a voter leaves for itself only")
 		}
 		return voterAnswer{}, n.electorate.letGo(ctx, *ask.Leave)
+	case ask.Log != nil:
+		return n.logAnswer(ask.Log), nil
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err
@@ -124,7 +126,11 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 	a := raftAnswer{OK: why == nil, Generation: n.place.generation()}
 	if s := n.place.seat.Load(); s != nil {
 		a.Marks = n.marks.show(s)
+		if h.Log != nil {
+			a.Log = s.point(h.Log.Index)
+		}
 	}
+	wire.Clip(&a, n.place.rep.Spoken())
 	if why != nil {
 		a.Why = why.Error()
 		n.cfg.Log.Debug("refused a raft stream", "peer", peer, "why", why)
@@ -166,6 +172,9 @@ func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
 	}
 	if n.marks.turnedBack(h.From, h.Generation, h.Marks) {
 		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
+	}
+	if err := s.against(h.Log, n.compared.differsIn); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -312,6 +313,86 @@ func TestWhatOnlyOneVoterHasIsSetAsideBeforeItIsTakenOutOfItsLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A voter whose folder is put back, root and all, notices nothing. What it had decided with another
+// one, which comes back later, is in the set-aside of that one and can be submitted again.
+func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
+	for name, meanwhile := range map[string]func(fl *cluster){
+		"little was decided meanwhile":          func(*cluster) {},
+		"its log is replaced by a snapshot":     func(fl *cluster) { fl.compact() },
+		"more was decided than the witness had": func(fl *cluster) { fl.insistMany(20, 40) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
+				fl.grow(3, "a", "b", "c")
+				fl.insist(job(1))
+				fl.settle()
+				fl.down("a", "b")
+				back := fl.keep("b")
+				fl.up("b")
+				for n := 2; n <= 4; n++ {
+					fl.insist(job(n))
+				}
+				fl.settle()
+				newest, _ := fl.nodes["c"].LogEnds()
+				fl.down("b", "c")
+				back()
+				fl.up("a", "b")
+				for term := uint64(0); term < newest; term, _ = fl.nodes["a"].LogEnds() { // mostly it is the same
+					fl.down("a", "b")
+					fl.up("a", "b")
+					fl.settle()
+				}
+				for n := 5; n <= 9; n++ {
+					fl.insist(job(n))
+				}
+				meanwhile(fl)
+				fl.up("c")
+				c := fl.nodes["c"]
+				fl.await("c has what the others have", func() bool { return has(c, 9) && has(c, 5) && !has(c, 2) && len(fl.voting()) == 3 })
+				var again []taskstate.JobID
+				fl.await("what only c had is set aside", func() bool {
+					again = nil
+					for _, j := range c.AsideJobs() {
+						if j.Why == "" {
+							again = append(again, j.Job.ID)
+						}
+					}
+					return len(again) >= 3
+				})
+				if want := []taskstate.JobID{job(2).Submit.Job.ID, job(3).Submit.Job.ID, job(4).Submit.Job.ID}; !slices.Equal(again, want) {
+					t.Fatalf("set aside are %v: %+v", again, c.SetAside())
+				}
+				fl.stop("c")
+				fl.up("c")
+				c = fl.nodes["c"]
+				for _, j := range c.AsideJobs() {
+					fl.insist(ledger.Command{Submit: &ledger.Submit{Job: j.Job}})
+				}
+				fl.await("nothing is missing", func() bool { return len(c.AsideJobs()) == 0 && len(c.SetAside()) == 0 })
+			})
+		})
+	}
+}
+
+// compact has those that vote throw away the log before their newest entries.
+func (fl *cluster) compact() {
+	fl.t.Helper()
+	fl.insistMany(20, 30)
+	for id, b := range fl.nodes {
+		if b.HasSeat() {
+			if err := b.Compact(); err != nil {
+				fl.t.Fatalf("%s: %v", id, err)
+			}
+		}
+	}
+}
+
+func (fl *cluster) insistMany(from, to int) {
+	for n := from; n < to; n++ {
+		fl.insist(job(n))
+	}
 }
 
 func TestAVoterThatCannotSetAsideWhatOnlyItHasKeepsIt(t *testing.T) {

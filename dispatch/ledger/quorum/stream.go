@@ -26,6 +26,8 @@ type streamLayer struct {
 
 	show  func() []mark.Signed                        // what is said about marks in greetings; nil: nothing
 	learn func(taskstate.PeerID, []mark.Signed) error // what the other side says about them; its error ends the stream
+	end   func(*raftHello)                            // adds the newest entry of the log, if the other side may hear of it
+	check func(*logPoint) error                       // what the other side says about its log; its error ends the stream
 
 	accept chan net.Conn
 	done   chan struct{}
@@ -96,6 +98,9 @@ func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error 
 	if s.show != nil {
 		h.Marks = s.show()
 	}
+	if s.end != nil {
+		s.end(&h)
+	}
 	if err := wire.NewWriter(c, raftHelloCap).Send(h); err != nil {
 		return fmt.Errorf("greet voter %s: %w", to, err)
 	}
@@ -105,6 +110,11 @@ func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error 
 	}
 	if s.learn != nil {
 		if err := s.learn(peer, a.Marks); err != nil {
+			return err
+		}
+	}
+	if s.check != nil {
+		if err := s.check(a.Log); err != nil {
 			return err
 		}
 	}

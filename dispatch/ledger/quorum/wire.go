@@ -109,7 +109,8 @@ type voterAsk struct {
 
 	Chain *ledger.ChainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
 
-	Clock int64 `cbor:"11,keyasint,omitempty" dialect:"2"` // what the asker's clock shows, milliseconds since 1970
+	Clock int64     `cbor:"11,keyasint,omitempty" dialect:"2"` // what the asker's clock shows, milliseconds since 1970
+	Log   *logPoint `cbor:"12,keyasint,omitempty" dialect:"2"` // what is your log's entry of this index
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -131,6 +132,7 @@ type voterAnswer struct {
 	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"`             // as in voterAsk
 	Lost  *LostSeat         `cbor:"7,keyasint,omitempty"`              // the seat this peer lost, whatever was asked
 	Clock int64             `cbor:"13,keyasint,omitempty" dialect:"2"` // as in voterAsk
+	Log   *logPoint         `cbor:"14,keyasint,omitempty" dialect:"2"` // nil: not there
 }
 
 const (
@@ -212,7 +214,8 @@ type raftHello struct {
 	From       string `cbor:"2,keyasint"`
 	To         string `cbor:"3,keyasint"`
 
-	Marks []mark.Signed `cbor:"5,keyasint,omitempty"` // how far From had acknowledged, and what it saw of others
+	Marks []mark.Signed `cbor:"5,keyasint,omitempty"`             // how far From had acknowledged, and what it saw of others
+	Log   *logPoint     `cbor:"6,keyasint,omitempty" dialect:"2"` // the newest entry of From's log
 }
 
 // raftAnswer accepts a hello, or says why not.
@@ -221,7 +224,8 @@ type raftAnswer struct {
 	Generation uint64 `cbor:"2,keyasint,omitempty"`
 	Why        string `cbor:"3,keyasint,omitempty"`
 
-	Marks []mark.Signed `cbor:"4,keyasint,omitempty"` // as in raftHello
+	Marks []mark.Signed `cbor:"4,keyasint,omitempty"`             // as in raftHello
+	Log   *logPoint     `cbor:"5,keyasint,omitempty" dialect:"2"` // the newest entry here that is not after the one in the hello
 }
 
 const (

@@ -73,9 +73,9 @@ type Config struct {
 	Entry func(data []byte) error
 	// Moved is called when a write begins, by the writer; it must be quick.
 	Moved func()
-	// Aside is called before entries that are not known to be decided are taken out of the log,
-	// because a leader has others in their place, and keeps them; its error keeps them in the log.
-	// nil keeps nothing.
+	// Aside is called before entries are taken out of the end of the log, because a leader has
+	// others or a snapshot in their place. It keeps what would be lost; its error keeps them in
+	// the log. nil keeps nothing.
 	Aside func(log raft.LogStore, from, to uint64) error
 	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
 }
@@ -245,16 +245,21 @@ func (s *Log) DeleteRange(low, high uint64) error {
 	})
 }
 
-// setAside has what is about to be taken out of the end of the log kept elsewhere. The caller holds
-// write.
+// setAside has what is about to be taken out of the end of the log kept elsewhere: what is not
+// known to be decided, or everything where a snapshot of the leader's comes in its place, which may
+// be of another history. The caller holds write.
 func (s *Log) setAside(low, high uint64) error {
 	if s.cfg.Aside == nil || s.acked == nil {
 		return nil
 	}
-	if from := max(low, s.acked.known()+1); from <= high {
-		return s.cfg.Aside(s, from, high)
+	from := max(low, s.acked.known()+1)
+	if newestSnapshot(s.acked.snaps) >= high {
+		from = low
 	}
-	return nil
+	if from > high {
+		return nil
+	}
+	return s.cfg.Aside(s, from, high)
 }
 
 // FirstIndex implements raft.LogStore.

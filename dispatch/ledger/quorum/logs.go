@@ -1,0 +1,104 @@
+package quorum
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// logPoint is an entry of a voter's log. Raft takes entries of one index and one term for the same.
+// They are not where a voter whose disk was put back unnoticed votes a second time in a term: then
+// that term has two coordinators, and logs that raft believes to be equal hold different decisions.
+// So voters show each other a point of their logs before a vote or an entry passes between them.
+type logPoint struct {
+	Index uint64 `cbor:"1,keyasint"`
+	Term  uint64 `cbor:"2,keyasint"`
+	Sum   []byte `cbor:"3,keyasint"` // SHA-256 of the entry
+}
+
+// contradicts reports whether two voters have different entries which raft takes for the same.
+func (p *logPoint) contradicts(o *logPoint) bool {
+	return p != nil && o != nil && p.Index == o.Index && p.Term == o.Term && string(p.Sum) != string(o.Sum)
+}
+
+// point is the newest entry of the log that is not after an index, nil if it is not there any more.
+func (s *seat) point(index uint64) *logPoint {
+	var l raft.Log
+	last, err := s.store.LastIndex()
+	if index = min(index, last); err != nil || index == 0 || s.store.GetLog(index, &l) != nil {
+		return nil
+	}
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, uint64(l.Type)), l.Data...))
+	return &logPoint{Index: l.Index, Term: l.Term, Sum: sum[:]}
+}
+
+// against returns an error if a point of another voter's log contradicts this one's, and has the
+// voters asked which is right.
+func (s *seat) against(o *logPoint, found func(*logPoint)) error {
+	if o == nil {
+		return nil
+	}
+	own := s.point(o.Index)
+	if !own.contradicts(o) {
+		return nil
+	}
+	found(own)
+	return fmt.Errorf("the voters' logs have different entries %d of term %d: an old copy of a disk voted in it again", own.Index, own.Term)
+}
+
+// differsIn notes that another voter's log contradicts this one's.
+func (c *comparison) differsIn(own *logPoint) {
+	select {
+	case c.logs <- own:
+	default:
+	}
+}
+
+// investigateLogs asks the voters who is right about an entry. It returns what a person should
+// know.
+func (c *comparison) investigateLogs(ctx context.Context, own *logPoint) string {
+	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
+	have := c.askVoters(ctx, voters, [sha256.Size]byte(own.Sum), voterAsk{Log: own}, func(a voterAnswer) (sum [sha256.Size]byte, ok bool) {
+		if a.Log == nil || a.Log.Index != own.Index || a.Log.Term != own.Term || len(a.Log.Sum) != len(sum) {
+			return sum, false
+		}
+		return [sha256.Size]byte(a.Log.Sum), true
+	})
+	sum, ok, sums := rightSum(have, len(voters))
+	said := ""
+	switch {
+	case !ok && sums > 1:
+		said = fmt.Sprintf("the voters' logs have different entries %d of term %d, for the disk of one was put back to an old copy, and no majority of them agrees. "+
+			"Start `peer up` at the voters that are away; if that is impossible for good, type `peer recover`", own.Index, own.Term)
+		c.set(0, said)
+	case ok && sum != [sha256.Size]byte(own.Sum):
+		said = fmt.Sprintf("this voter's log has another entry %d of term %d than those of the majority: the disk of a voter was put back to an old copy, and what was decided before with that one is only here",
+			own.Index, own.Term)
+		c.found(said)
+	case ok:
+		c.set(0, "")
+	}
+	return said
+}
+
+// logAnswer answers which entry the log of a seat has.
+func (n *Node) logAnswer(ask *logPoint) voterAnswer {
+	s := n.place.seat.Load()
+	if s == nil {
+		return voterAnswer{}
+	}
+	return voterAnswer{Log: s.point(ask.Index)}
+}
+
+// complain writes into the log what a person should know, once a minute.
+func (c *comparison) complain(said string, last *time.Time) {
+	if said != "" && time.Since(*last) > compareAgain {
+		*last = time.Now()
+		c.log.Error(said)
+	}
+}
