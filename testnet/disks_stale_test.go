@@ -4,11 +4,13 @@ package testnet_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/coveyproject/covey/internal/pause"
+	"github.com/coveyproject/covey/node/api"
 )
 
 // staleScenes: the folder of a voter, or a part of it, is put back to an old copy while the only
@@ -21,6 +23,7 @@ func staleScenes() []diskScene {
 		{"a voter's ledger and mark are put back, and the witness is away", func(d *diskRound) { d.putBack(d.turnLedger, false) }},
 		{"a voter's whole folder is put back, and the third left at its copy", func(d *diskRound) { d.putBack(d.turnFolder, true) }},
 		{"a voter's ledger and mark are put back, and the third left at its copy", func(d *diskRound) { d.putBack(d.turnLedger, true) }},
+		{"the files of a voter are put back in place, and the witness is away", (*diskRound).putBackInPlace},
 	}
 }
 
@@ -54,6 +57,54 @@ func (d *diskRound) putBack(keep func(k int) (turn func()), late bool) {
 	d.start(witness)
 	d.keepsAll()
 	d.submit(back)
+}
+
+// putBackInPlace plays the loss that no folder notices: back's files get their old content, and with
+// away it decides without what the witness knows. One command at the witness brings that back.
+func (d *diskRound) putBackInPlace() {
+	d.t.Helper()
+	order := d.r.Perm(3)
+	away, back, witness := order[0]+1, order[1]+1, order[2]+1
+	d.kill(away)
+	d.await("a coordinator", func() string { return noCoordinator(d.t.Context(), d.net.Client(witness)) })
+	d.kill(back)
+	data, old := d.net.Data(back), filepath.Join(d.t.TempDir(), "data")
+	if err := copyFolder(old, data); err != nil {
+		d.t.Fatal(err)
+	}
+	d.start(back)
+	for range 3 {
+		d.submit(witness)
+	}
+	d.kill(back, witness)
+	if err := copyFolder(data, old); err != nil { // in place: os.WriteFile keeps the file
+		d.t.Fatal(err)
+	}
+	d.hurt[back] = "put back in place"
+	d.start(away, back)
+	for range d.r.IntN(6) {
+		d.submit(back)
+	}
+	d.start(witness)
+	d.await("the witness's jobs are back after `peer recover` there", func() string {
+		missing := noCoordinator(d.t.Context(), d.net.Client(witness))
+		if missing == "" {
+			missing = d.lacks(witness)
+		}
+		if missing == "" {
+			return ""
+		}
+		plan, err := d.net.Client(witness).PlanRecover(d.t.Context())
+		if err != nil {
+			return missing + ": " + err.Error()
+		}
+		r := api.Recover{Generation: plan.From.Generation, Term: plan.From.Term, Index: plan.From.Index}
+		for _, j := range plan.Jobs {
+			r.Jobs = append(r.Jobs, j.ID)
+		}
+		_, err = d.net.Client(witness).Recover(d.t.Context(), r)
+		return fmt.Sprintf("%s: recovered %+v: %v", missing, r, err)
+	})
 }
 
 // turnFolder copies the whole folder of a peer that is stopped; turn puts the copy in its place.
