@@ -59,8 +59,8 @@ func (d *diskRound) putBack(keep func(k int) (turn func()), late bool) {
 	d.submit(back)
 }
 
-// putBackInPlace plays the loss that no folder notices: back's files get their old content, and with
-// away it decides without what the witness knows. One command at the witness brings that back.
+// putBackInPlace plays the loss that no folder notices: back's files get their old content, and
+// with away it decides without what the witness knows. One command at the witness brings that back.
 func (d *diskRound) putBackInPlace() {
 	d.t.Helper()
 	order := d.r.Perm(3)

@@ -23,6 +23,7 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakDeaf:      "I1",
 		stack.BreakAllDisks:  "I1 clients",
 		stack.BreakOldFolder: "I4",
+		stack.BreakStaleSeat: "I1 I3 I4 clients",
 		stack.BreakTwoOfOne:  "I4",
 		stack.BreakFill:      "I9",
 		stack.BreakBelieve:   "I8",

@@ -14,6 +14,7 @@ const (
 	BreakDeaf      Break = "deaf"       // I1: tasks that are stopped run on
 	BreakAllDisks  Break = "all-disks"  // I1: all lose the ledger, and what tells that there was one
 	BreakOldFolder Break = "old-folder" // I4: a peer whose folder was turned back starts again what it started since
+	BreakStaleSeat Break = "stale-seat" // I1: a voter does not notice that its folder was put back to an old copy
 	BreakTwoOfOne  Break = "two-of-one" // I4: a clone starts again what its original runs
 	BreakFill      Break = "fill"       // I9: a peer does not see that its disk is full
 	BreakBelieve   Break = "believe"    // I8: an answer to one that pretends to hold a seat is a yes
@@ -37,6 +38,8 @@ func (b Break) shows() string {
 		return "full disk"
 	case BreakOldFolder:
 		return "turn back"
+	case BreakStaleSeat:
+		return "put back"
 	case BreakTwoOfOne:
 		return "clone"
 	case BreakBelieve, BreakPuppet:

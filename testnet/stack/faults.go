@@ -21,6 +21,7 @@ func faultKinds() []fault {
 		{"rot", 4, (*world).rot},
 		{"empty", 3, (*world).empty},
 		{"turn back", 3, (*world).turnBack},
+		{"put back", 3, (*world).putBack},
 		{"full disk", 4, (*world).fillDisk},
 		{"clone", 3, (*world).clone},
 		{"partition", 8, (*world).partition},

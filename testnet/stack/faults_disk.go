@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/runner/supervise"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -201,7 +202,7 @@ func (w *world) turnBack() {
 	}
 	w.tellf("the folder of %s is copied", p.name)
 	w.at(w.now()+w.ms(1000, 30_000), func() {
-		if p.usable() != l || p.troubled(made) || !w.heardAll(p, made) {
+		if p.usable() != l || p.troubled(made) || !w.heardAll(p, made, len(w.peers)/2+1) {
 			_ = os.RemoveAll(old)
 			return
 		}
@@ -209,6 +210,7 @@ func (w *world) turnBack() {
 		w.hurtDisk(func(p *peer) (string, error) {
 			_ = os.RemoveAll(p.dir)
 			p.dir, p.forgot, w.orphaned = old, true, true
+			p.forgetTold()
 			w.people.lost(p)
 			return fmt.Sprintf("the folder is turned back by %v", w.now()-made), nil
 		})
@@ -218,6 +220,95 @@ func (w *world) turnBack() {
 			}
 		}
 	})
+}
+
+// putBack has a voter decide while half of the others are away; then it comes back with a copy of
+// its folder from before that, together with those. All who heard of what was decided come last.
+func (w *world) putBack() {
+	p := w.badDisk()
+	if p == nil {
+		return
+	}
+	l, made := p.alive(), w.now()
+	seated, _ := w.voters()
+	var away, witnesses []*peer
+	for _, n := range w.rng.Perm(len(w.peers)) {
+		o := w.peers[n]
+		x := o.usable()
+		switch {
+		case o == p:
+		case x != nil && len(away) < len(seated)/2 && slices.Contains(seated, x.id()):
+			away = append(away, o)
+		default:
+			witnesses = append(witnesses, o)
+		}
+	}
+	if len(away) < len(seated)/2 || !slices.Contains(seated, l.id()) {
+		return
+	}
+	back := w.fell(away)
+	p.backups++
+	old := filepath.Join(w.cfg.Dir, fmt.Sprintf("%s-backup-%d", p.name, p.backups))
+	w.cfg.Settle()
+	if err := copyFolder(l.dir, old); err != nil {
+		w.fail("bug", "copy the folder of %s: %v", p.name, err)
+		return
+	}
+	w.tellf("the folder of %s is copied", p.name)
+	w.until(w.ms(5000, 20_000), func() {
+		if p.usable() != l || p.troubled(made) || !w.heardAll(p, made, len(seated)/2) {
+			_ = os.RemoveAll(old)
+			back()
+			return
+		}
+		late := w.fell(append(witnesses, p))
+		_ = os.RemoveAll(p.dir)
+		p.dir, p.forgot, w.orphaned = old, true, true
+		p.forgetTold()
+		if w.cfg.Break != BreakStaleSeat {
+			p.moves++
+		}
+		w.people.lost(p)
+		w.tellf("the folder of %s is put back by %v", p.name, w.now()-made)
+		w.count(func(s *Stats) { s.Damages++ })
+		p.downs--
+		p.boot()
+		p.downs++
+		back()
+		w.until(w.ms(15_000, 40_000), late)
+	})
+}
+
+// forgetTold is for a peer whose folder is put back to a copy: its watchers begin anew, for it does
+// not know what it has told them.
+func (p *peer) forgetTold() {
+	clear(p.heard)
+	p.once, p.token = api.Once{}, ""
+}
+
+// fell kills peers, those that run. The result has them come back.
+func (w *world) fell(peers []*peer) (rise func()) {
+	var rises []func()
+	for _, o := range peers {
+		heal := w.hurt(o)
+		o.kill(w.chance(0.5))
+		o.downs++
+		rises = append(rises, func() { o.downs--; heal(); o.boot() })
+	}
+	return func() {
+		for _, f := range rises {
+			f()
+		}
+	}
+}
+
+// id is the peer's key, "" if it does not say.
+func (l *life) id() string {
+	st, err := l.node.Backend().Status(context.Background())
+	if err != nil {
+		return ""
+	}
+	return st.ID
 }
 
 func (p *peer) startedSince(since time.Duration) (out []*proc) {
@@ -233,9 +324,9 @@ func (p *peer) startedSince(since time.Duration) (out []*proc) {
 	return out
 }
 
-// heardAll tells whether all others who are there, more than half of all, know that these tasks
-// were begun.
-func (w *world) heardAll(p *peer, since time.Duration) bool {
+// heardAll reports whether all others who are there, so many at least, know that these tasks were
+// begun.
+func (w *world) heardAll(p *peer, since time.Duration, least int) bool {
 	others := 0
 	for _, o := range w.peers {
 		l := o.usable()
@@ -252,7 +343,7 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 			}
 		}
 	}
-	return others > len(w.peers)/2
+	return others >= least
 }
 
 // known tells whether each peer that must have it knows that a slot has got as far as this.

@@ -33,6 +33,7 @@ type peer struct {
 	cuts    int64 // of the world, when it was cloned
 	downs   int   // faults that keep it down
 	backups int
+	moves   int  // how often its folder was put back to a copy, elsewhere on the disk
 	forgot  bool // its disk may lack what its worker's journal held
 
 	// Its watchers have these, one life after the other:
@@ -159,7 +160,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, Store: p.store(), NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
 			Sockets: l.machine, API: listener, Room: p.room, Propose: l.crook.wrap, Sessions: l.crook.sessions, Verify: w.verify(),
-			Place:  fmt.Sprint(p.name, " on machine ", p.lives/100), // each life has a copy of the folder; a clone is elsewhere
+			Place:  fmt.Sprint(p.name, " on machine ", p.lives/100, ", place ", p.moves), // each life has a copy of the folder; a clone is elsewhere
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },
 		},
 	}
