@@ -17,7 +17,6 @@ import (
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/jobfile"
-	"github.com/coveyproject/covey/taskstate/shell"
 	"github.com/coveyproject/covey/taskstate/spell"
 )
 
@@ -45,9 +44,9 @@ its end, exit 0 only if all ended with 0.
 The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env
 gives, and COVEY_JOB COVEY_TASK COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM
 COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded in the command. With
---array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands
-outside of quotes or between double quotes, and the shell takes the item for text, whatever is in
-it.
+--array, --each-line and --matrix, {} is the item, and {NAME} the value of that --matrix. \{} stays
+{}. In a --shell line both stand outside of quotes or between double quotes, and the shell takes the
+item for text, whatever is in it. --env is passed on as it is.
 
 A pipe or a file that ` + "`peer run`" + ` has as stdin is passed on to its one task, wherever that runs; a
 terminal only with --stdin. Say --no-stdin in loops like ` + "`while read x; do peer run -- …`" + `, where the
@@ -84,7 +83,7 @@ func runCommand(c *cli) *cobra.Command {
   peer run --array 1-100 -- convert frame{}.png -resize 50% small{}.png
   ls *.flac | peer run --each-line - -- ./encode {}
   peer run --array 1-240 --out 'f-*.png' --to frames -- ./render {}
-  peer run --matrix size=s,l --matrix seed=1,2,3 -- ./train '${COVEY_SIZE}' '${COVEY_SEED}'
+  peer run --matrix size=s,l --matrix seed=1-3 -- ./train --size {size} --seed {seed}
   peer run --restart on-failure:3 --constraint 'peer.os == linux' -- ./fetch
   peer run --after frames --priority 80 --gpus 1 -- ./join-frames
   peer run --script analyse.sh -- --fast
@@ -193,7 +192,7 @@ func (f *runFlags) scriptInto(j *taskstate.Job) error {
 // job builds the job the flags describe. stdin is read for --each-line -.
 func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	j := &taskstate.Job{Name: f.name, Parallel: f.parallel}
-	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: f.items()}
+	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell}
 	j.Run.Process = p
 	if f.script != "" {
 		if err := f.scriptInto(j); err != nil {
@@ -207,9 +206,6 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	}
 	if f.shell {
 		p.Command = []string{strings.Join(args, " ")}
-		if _, err := shell.Fill(p.Command[0], "COVEY_ITEM"); p.Braces && err != nil {
-			return nil, api.Errorf(api.Usage, "--shell: %v", err)
-		}
 	}
 	if err := f.numbers(j); err != nil {
 		return nil, err
@@ -234,6 +230,9 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 		return nil, err
 	}
 	given := j.Resources.MilliCPU
+	if err := jobfile.FillMarks(j); err != nil {
+		return nil, api.Errorf(api.Usage, "%v", err)
+	}
 	jobfile.Defaults(j)
 	if f.cpus != "" {
 		j.Resources.MilliCPU = given // also when it is zero
@@ -245,7 +244,7 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	return j, nil
 }
 
-// items tells whether tasks have items. Without them {} is the command's own, as in find -exec ls
+// items reports whether tasks have items. Without them {} is the command's own, as in find -exec ls
 // {} \;
 func (f *runFlags) items() bool {
 	return f.array != "" || f.eachLine != "" || len(f.policy.matrix) > 0

@@ -27,7 +27,7 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) register(fl *pflag.FlagSet) {
-	fl.StringArrayVar(&f.matrix, "matrix", nil, "one task per combination: `NAME=A,B,C` (repeatable); ${COVEY_NAME} is the value, {} all of them")
+	fl.StringArrayVar(&f.matrix, "matrix", nil, "one task per combination: `NAME=A,B,C` or a range (repeatable): {NAME} is the value, {} all of them")
 	fl.StringArrayVar(&f.constraints, "constraint", nil, "only on peers for which `EXPR` holds, as in 'peer.os == linux' (repeatable)")
 	fl.IntVar(&f.gpus, "gpus", 0, "`N` GPUs to reserve per task, of those a peer offers")
 	fl.StringArrayVar(&f.resources, "resource", nil, "`NAME=N` of what peers offer by a name, see peer up --offer (repeatable)")
@@ -107,7 +107,11 @@ func parseMatrix(flags []string) ([]taskstate.Axis, error) {
 		if slices.ContainsFunc(axes, func(a taskstate.Axis) bool { return a.Name == name }) {
 			return nil, api.Errorf(api.Usage, "--matrix %s is given twice; put its values into one, as in %s=A,B,C", name, name)
 		}
-		axes = append(axes, taskstate.Axis{Name: name, Values: strings.Split(values, ",")})
+		all, err := jobfile.AxisValues(values)
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--matrix %s: %v", name, err)
+		}
+		axes = append(axes, taskstate.Axis{Name: name, Values: all})
 	}
 	return axes, nil
 }

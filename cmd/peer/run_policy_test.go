@@ -30,7 +30,6 @@ func TestTheFlagsOfRunSayWhatAJobFileSays(t *testing.T) {
 	got := jobOf(t, "--matrix", "size=s,l", "--matrix", "seed=1,2,3", "--constraint", "peer.os == linux", "--constraint", "peer.cpus >= 2",
 		"--gpus", "2", "--restart", "on-failure:3", "--max-fails", "4", "--priority", "0", "--after", "frames", "--after", "k3v5q7x2ab")
 	want := jobOf(t)
-	want.Run.Process.Braces = true // it has items
 	want.Count, want.Matrix = 6, []taskstate.Axis{{Name: "size", Values: []string{"s", "l"}}, {Name: "seed", Values: []string{"1", "2", "3"}}}
 	want.Constraints, want.Resources.Others, want.MaxFails, want.Priority = []string{"peer.os == linux", "peer.cpus >= 2"}, "gpus=2", 4, 0
 	want.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 3}

@@ -46,6 +46,47 @@ func Array(j *taskstate.Job, s string) error {
 	return nil
 }
 
+// AxisValues are the values of an axis as the command line writes them: with commas, and A-B is a
+// range, as in an array.
+func AxisValues(s string) ([]string, error) {
+	var all []string
+	for word := range strings.SplitSeq(s, ",") {
+		values, ok, err := rangeValues(word)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			all = append(all, values...)
+		default:
+			all = append(all, word)
+		}
+		if len(all) > MaxCount {
+			return nil, fmt.Errorf("%s are more than %s tasks, the most a job has; make several of it", clip(s), grouped(MaxCount))
+		}
+	}
+	return all, nil
+}
+
+// rangeValues are the numbers of an array with a range in it. ok is false of any other text.
+func rangeValues(s string) (values []string, ok bool, err error) {
+	for word := range strings.SplitSeq(s, ",") {
+		if _, number := parseArrayRange(word); !number {
+			return nil, false, nil
+		}
+	}
+	if !strings.Contains(s, "-") {
+		return nil, false, nil
+	}
+	var j taskstate.Job
+	if err := Array(&j, s); err != nil {
+		return nil, true, err
+	}
+	for slot := 1; slot <= j.Count; slot++ {
+		values = append(values, j.Item(slot))
+	}
+	return values, true, nil
+}
+
 // parseArrayRange reads N, A-B or A-B:STEP. A zero in front of A or B keeps the width: 08-10 is 08,
 // 09, 10.
 func parseArrayRange(s string) (arrayRange, bool) {

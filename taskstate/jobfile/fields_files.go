@@ -88,8 +88,12 @@ func (ps *checks) glob(field, g string) {
 	case !plain(g):
 		ps.bad(field, "a path is UTF-8 text without zero bytes")
 	case strings.Contains(g, "{}") || strings.Contains(g, "${"):
-		ps.bad(field, "nothing is filled in here, got %q: every task has a folder of its own, so a pattern for all of them is enough, as in frame-*.png", clip(g))
+		ps.bad(field, "%s", notFilled(g))
 	case err != nil:
 		ps.bad(field, "expected a path below the task's own folder, as in frames/*.png or out/**, got %q: %v", clip(g), err)
 	}
+}
+
+func notFilled(glob string) string {
+	return fmt.Sprintf("nothing is filled in here, got %q: every task has a folder of its own, so a pattern for all of them is enough, as in frame-*.png", clip(glob))
 }

@@ -147,9 +147,23 @@ func (r *reader) matrix(n ast.Node, path string) []taskstate.Axis {
 			r.fail(placeAt(kv.Key), "%s has no values; give it some, as in [1, 2, 3]", at)
 			continue
 		}
-		axes = append(axes, taskstate.Axis{Name: name, Values: r.texts(kv.Value, at, "[1, 2, 3]")})
+		axes = append(axes, taskstate.Axis{Name: name, Values: r.axis(kv.Value, at)})
 	}
 	return axes
+}
+
+// axis reads the values of an axis: a list of them, or a range of numbers as in array.
+func (r *reader) axis(n ast.Node, path string) []string {
+	switch n.(type) {
+	case *ast.StringNode, *ast.IntegerNode:
+		if values, ok, err := rangeValues(spelling(n)); ok && err != nil {
+			r.fail(placeAt(n), "%s: %v", path, err)
+			return nil
+		} else if ok {
+			return values
+		}
+	}
+	return r.texts(n, path, "[1, 2, 3]")
 }
 
 // resources reads what has a unit, and numbers of anything else by name. A slip of the finger must

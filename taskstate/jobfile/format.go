@@ -15,7 +15,6 @@ import (
 
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
-	"github.com/coveyproject/covey/taskstate/shell"
 	"github.com/coveyproject/covey/taskstate/spell"
 )
 
@@ -32,7 +31,7 @@ func Format(j *taskstate.Job) ([]byte, error) {
 		w.line(0, "type", string(j.Type))
 	}
 	w.slots(j)
-	if err := w.run(&j.Run); err != nil {
+	if err := w.run(j); err != nil {
 		return nil, err
 	}
 	w.inputs(j.Inputs)
@@ -105,7 +104,10 @@ func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 	}
 	if p := want.Run.Process; p != nil {
 		same := *p
-		same.Command, same.Braces = again.Run.Process.Command, false // {} has become a reference
+		plainBraces(&same)
+		if p.Shell || p.Braces && !items(j) {
+			same.Command, same.Braces = again.Run.Process.Command, again.Run.Process.Braces // keepMarks writes other text that means the same
+		}
 		want.Run.Process = &same
 	}
 	want.Restart = cmp.Or(want.Restart, again.Restart)
@@ -213,7 +215,8 @@ func (w *writer) slots(j *taskstate.Job) {
 	}
 }
 
-func (w *writer) run(r *taskstate.Run) error {
+func (w *writer) run(j *taskstate.Job) error {
+	r := &j.Run
 	w.line(0, "run", "")
 	if r.Noop != nil {
 		w.line(1, "noop", "{duration: "+spell.Span(r.Noop.Duration)+"}")
@@ -222,7 +225,7 @@ func (w *writer) run(r *taskstate.Run) error {
 	if p == nil {
 		return nil
 	}
-	command, err := commandOf(p)
+	command, err := keepMarks(j)
 	if err != nil {
 		return err
 	}
@@ -269,29 +272,6 @@ func (w *writer) script(b []byte) error {
 		}
 	}
 	return nil
-}
-
-// commandOf is the command with {} written out: job files know ${COVEY_ITEM} alone.
-func commandOf(p *taskstate.Process) ([]string, error) {
-	if !p.Braces {
-		return p.Command, nil
-	}
-	const item = "COVEY_ITEM"
-	out := make([]string, len(p.Command))
-	for i, word := range p.Command {
-		if p.Shell {
-			filled, err := shell.Fill(word, item)
-			if err != nil {
-				return nil, err
-			}
-			out[i] = filled
-			continue
-		}
-		const escaped = "\x00" // no word has it
-		word = strings.ReplaceAll(word, `\{}`, escaped)
-		out[i] = strings.ReplaceAll(strings.ReplaceAll(word, "{}", "${"+item+"}"), escaped, "{}")
-	}
-	return out, nil
 }
 
 func (w *writer) inputs(all []taskstate.Input) {

@@ -123,30 +123,40 @@ priority: 0
 	}
 }
 
-// What the command line says in its own way is said in the file's.
-func TestACommandWithBracesIsWrittenWithTheItemsName(t *testing.T) {
-	job := func(p taskstate.Process) *taskstate.Job {
-		p.Braces = true
-		j := &taskstate.Job{Name: "x", Each: []string{"a", "b"}, Run: taskstate.Run{Process: &p}}
-		jobfile.Defaults(j)
-		return j
-	}
-	for want, p := range map[string]taskstate.Process{
-		`["x${COVEY_ITEM}.png", "{}"]`: {Command: []string{"x{}.png", `\{}`}},
-		`"echo \"${COVEY_ITEM}\""`:     {Command: []string{`echo {}`}, Shell: true},
+func TestACommandIsWrittenWithTheMarksThatItsFileHas(t *testing.T) {
+	each, matrix := []string{"a", "b"}, []taskstate.Axis{{Name: "size", Values: []string{"s"}}}
+	for _, c := range []struct {
+		want string
+		p    taskstate.Process
+		each []string
+		axes []taskstate.Axis
+	}{
+		{`["x{}.png", "\\{}"]`, taskstate.Process{Command: []string{"x{}.png", `\{}`}, Braces: true}, each, nil},
+		{`["\\{}"]`, taskstate.Process{Command: []string{`\{}`}, Braces: true}, each, nil}, // as 0.2 has it
+		{`["\\{}"]`, taskstate.Process{Command: []string{"{}"}}, each, nil},
+		{`["x${COVEY_ITEM}"]`, taskstate.Process{Command: []string{"x{}"}, Braces: true}, nil, nil}, // a program's
+		{`["{}", "{size}"]`, taskstate.Process{Command: []string{"{}", "{size}"}}, nil, nil},
+		{`["{}", "\\{size}", "\\{siez}", "{other}", "${size}"]`, taskstate.Process{Command: []string{"{}", "{size}", "{siez}", "{other}", "${size}"}, Braces: true}, nil, matrix},
+		{`"echo {} \"{}\" \\{}"`, taskstate.Process{Command: []string{`echo {} "{}" \{}`}, Shell: true, Braces: true}, each, nil},
+		{`"find . -exec ls \\{} \\; -o -name '{''}' \"{\"\"}\" # {}"`, taskstate.Process{Command: []string{`find . -exec ls {} \; -o -name '{}' "{}" # {}`}, Shell: true}, each, nil},
+		{`"echo {} \\{size} '{''siez}'"`, taskstate.Process{Command: []string{`echo {} {size} '{siez}'`}, Shell: true, Braces: true}, nil, matrix},
 	} {
-		b, err := jobfile.Format(job(p))
-		if err != nil || !strings.Contains(string(b), "command: "+want+"\n") {
-			t.Errorf("%s\n%s%v", want, b, err)
+		j := &taskstate.Job{Name: "x", Each: c.each, Matrix: c.axes, Run: taskstate.Run{Process: &c.p}}
+		jobfile.Defaults(j)
+		b, err := jobfile.Format(j)
+		if err != nil || !strings.Contains(string(b), "command: "+c.want+"\n") {
+			t.Errorf("%+v\nwant %s\n%s%v", c.p, c.want, b, err)
 		}
 	}
 }
 
 func TestWhatAFileCannotHoldIsRefusedAndNotWrittenWrong(t *testing.T) {
 	for says, p := range map[string]taskstate.Process{
-		"is a program and not text": {Command: []string{"x"}, Script: []byte("\x7fELF\xff")},
+		"is a program and not text":        {Command: []string{"x"}, Script: []byte("\x7fELF\xff")},
+		"{} stands inside backquotes":      {Command: []string{"echo `echo {}`"}, Shell: true},
+		"{} stands behind a here-document": {Command: []string{"cat <<E\n{}\nE"}, Shell: true},
 	} {
-		j := &taskstate.Job{Name: "x", Run: taskstate.Run{Process: &p}}
+		j := &taskstate.Job{Name: "x", Each: []string{"a"}, Run: taskstate.Run{Process: &p}}
 		jobfile.Defaults(j)
 		if b, err := jobfile.Format(j); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", b, err)

@@ -70,6 +70,9 @@ func Parse(name string, data []byte, opts Options) (*taskstate.Job, error) {
 	r := &reader{file: name, opts: opts, at: map[string]place{}}
 	job := r.job(data)
 	if len(r.errs) == 0 {
+		for _, p := range fillMarks(job) {
+			r.fail(r.placeOf(p.field), "%s", p.String())
+		}
 		for _, p := range problems(job) {
 			if slices.Contains(r.local, p.field) {
 				continue

@@ -44,7 +44,7 @@ func span(t *rapid.T, ms int64) string {
 func anyJobFile(t *rapid.T) *written {
 	w := &written{file: map[string]any{}}
 	maybe := func(what string) bool { return rapid.Bool().Draw(t, what) }
-	word := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != 0xFEFF }))
+	word := rapid.StringOf(rapid.Rune().Filter(func(r rune) bool { return r != 0 && r != 0xFEFF && r != '{' })) // marks are drawn by marks
 	words := rapid.SliceOfN(word, 1, 3)
 	ms := rapid.Int64Range(1, 100_000)
 	j := &w.job
@@ -70,6 +70,7 @@ func anyJobFile(t *rapid.T) *written {
 		w.says("count", j.Count)
 	} else {
 		w.slots(t, words)
+		w.marks(t)
 		if maybe("max_output") {
 			j.MaxOutput = rapid.Int64Range(jobfile.MinOutput, jobfile.MaxOutput).Draw(t, "max_output")
 			w.says("max_output", fmt.Sprintf("%dB", j.MaxOutput))
@@ -197,6 +198,37 @@ func (w *written) slots(t *rapid.T, words *rapid.Generator[[]string]) {
 		w.job.Matrix = []taskstate.Axis{{Name: "size", Values: words.Draw(t, "values")}}
 		w.says("matrix", map[string]any{"size": w.job.Matrix[0].Values})
 	}
+}
+
+// marks says words with marks and with braces that are none.
+func (w *written) marks(t *rapid.T) {
+	items, axis := len(w.job.Each)+len(w.job.Matrix) > 0, len(w.job.Matrix) > 0
+	p := w.job.Run.Process
+	said, meant := slices.Clone(p.Command), slices.Clone(p.Command)
+	for range rapid.IntRange(0, 3).Draw(t, "words with braces") {
+		file, job := "", ""
+		for range rapid.IntRange(1, 4).Draw(t, "pieces") {
+			piece := rapid.SampledFrom([]string{"{}", `\{}`, "{size}", `\{size}`, `\{siez}`, "${size}", "${COVEY_SIZE}", "{a,b}", `{"a":1}`, "{ ", "}", "x", `\{y}`, "{y}"}).Draw(t, "piece")
+			file += piece
+			switch {
+			case piece == "{}" && items:
+				p.Braces = true
+			case piece == "{size}" && axis:
+				piece = "${COVEY_SIZE}"
+			case axis && (piece == `\{size}` || piece == `\{siez}`):
+				piece = piece[1:]
+			}
+			job += piece
+		}
+		said, meant = append(said, file), append(meant, job)
+	}
+	for i := range meant {
+		if items && !p.Braces {
+			meant[i] = strings.ReplaceAll(meant[i], `\{}`, "{}")
+		}
+	}
+	p.Command = meant
+	w.says("run.process.command", said)
 }
 
 // complete fills in what is not said, as the documentation tells it.

@@ -5,16 +5,29 @@ import (
 	"strings"
 )
 
-// Mark is what stands in a line for the value.
-const Mark = "{}"
-
 // Fill replaces each {} in a line by a reference to an environment variable, so that the shell puts
 // in its value and nothing else. A {} in a comment and \{} stay as they are.
 func Fill(line, variable string) (string, error) {
-	if !strings.Contains(line, Mark) {
+	return FillMarks(line, func(word string) Mark {
+		if word == "" {
+			return Mark{Variable: variable}
+		}
+		return Mark{}
+	})
+}
+
+// FillMarks is Fill for all marks that a line may have. A mark of Later is checked, and stays.
+func FillMarks(line string, marks Marks) (string, error) { return through(line, marks, false) }
+
+// Keep writes a line so that FillMarks leaves it to the shell as it is, but for marks of Later. The
+// error says where a line cannot be written so.
+func Keep(line string, marks Marks) (string, error) { return through(line, marks, true) }
+
+func through(line string, marks Marks, keep bool) (string, error) {
+	if !strings.Contains(line, "{") {
 		return line, nil
 	}
-	f := filler{line: line, variable: variable, stack: []place{words}, fresh: true}
+	f := filler{line: line, marks: marks, keep: keep, stack: []place{words}, fresh: true}
 	for f.at < len(line) {
 		if err := f.next(); err != nil {
 			return "", err
@@ -35,12 +48,14 @@ const (
 
 // filler goes through a line once.
 type filler struct {
-	line, variable string
-	at             int
-	out            strings.Builder
-	stack          []place // the innermost place last; never empty
-	fresh          bool    // a word would begin here
-	blind          string  // what makes the rest of the line unknown, "" if nothing does
+	line  string
+	marks Marks
+	keep  bool // marks are escaped, and not filled
+	at    int
+	out   strings.Builder
+	stack []place // the innermost place last; never empty
+	fresh bool    // a word would begin here
+	blind string  // what makes the rest of the line unknown, "" if nothing does
 }
 
 func (f *filler) next() error {
@@ -48,14 +63,14 @@ func (f *filler) next() error {
 	fresh := f.fresh
 	f.fresh = false
 	switch c := rest[0]; {
-	case strings.HasPrefix(rest, Mark):
+	case c == '{':
 		return f.fill(top)
 	case f.blind != "":
 		f.copy(1)
 	case c == '\\':
 		f.copy(min(2, len(rest)))
 	case c == '`':
-		return f.span("backquotes", spanOf(rest, '`', '\\'))
+		return f.backquotes(spanOf(rest, '`', '\\'))
 	case strings.HasPrefix(rest, "$(("):
 		f.enter(3, sums, sums)
 	case strings.HasPrefix(rest, "$("):
@@ -75,7 +90,7 @@ func (f *filler) next() error {
 func (f *filler) word(rest string, fresh bool) error {
 	switch c := rest[0]; {
 	case c == '\'':
-		return f.span("single quotes", spanOf(rest, '\'', 0))
+		return f.single(spanOf(rest, '\'', 0))
 	case c == '"':
 		f.enter(1, quotes)
 	case c == '#' && fresh:
@@ -124,28 +139,63 @@ func (f *filler) enclosed(c byte, top place) {
 	}
 }
 
-// fill puts the reference where {} stands.
+// fill puts the reference where a mark stands, if one begins here.
 func (f *filler) fill(top place) error {
+	text, m := f.marks.At(f.line, f.at)
+	safe := f.blind == "" && (top == words || top == quotes)
 	switch {
+	case m == Mark{} || m.Near != "" && !safe:
+		f.copy(1)
+		return nil
 	case f.blind != "":
-		return refuse("behind "+f.blind, f.variable)
-	case top == sums || top == braces:
-		return refuse("inside ${ } or $(( ))", f.variable)
+		return refuse(text, m, "behind "+f.blind)
+	case !safe:
+		return refuse(text, m, "inside ${ } or $(( ))")
+	case m.Later:
+		f.out.WriteString(text)
+	case f.keep && top == quotes:
+		f.out.WriteString(`{""` + text[1:])
+	case f.keep:
+		f.out.WriteString(`\` + text)
+	case m.Near != "":
+		return m.miss(text, `\`+text)
 	case top == quotes:
-		f.out.WriteString("${" + f.variable + "}")
+		f.out.WriteString("${" + m.Variable + "}")
 	default:
-		f.out.WriteString(`"${` + f.variable + `}"`)
+		f.out.WriteString(`"${` + m.Variable + `}"`)
 	}
-	f.at += len(Mark)
+	f.at += len(text)
 	return nil
 }
 
-// span copies what is taken as one, quotes included, unless {} stands in it.
-func (f *filler) span(what string, n int) error {
-	if strings.Contains(f.line[f.at:f.at+n], Mark) {
-		return refuse("inside "+what, f.variable)
+// single copies what stands in single quotes, in which no reference is expanded.
+func (f *filler) single(n int) error {
+	for end := f.at + n; f.at < end; {
+		text, m := f.marks.At(f.line[:end], f.at)
+		apart := "{''" + strings.TrimPrefix(text, "{")
+		switch {
+		case m == Mark{}:
+			f.copy(1)
+			continue
+		case f.keep && !m.Later:
+			f.out.WriteString(apart)
+		case m.Near != "":
+			return m.miss(text, apart)
+		default:
+			return refuse(text, m, "inside single quotes")
+		}
+		f.at += len(text)
 	}
-	f.copy(n)
+	return nil
+}
+
+// backquotes copies what stands in them, unless a mark does.
+func (f *filler) backquotes(n int) error {
+	for end := f.at + n; f.at < end; f.copy(1) {
+		if text, m := f.marks.At(f.line[:end], f.at); m != (Mark{}) && m.Near == "" {
+			return refuse(text, m, "inside backquotes")
+		}
+	}
 	return nil
 }
 
@@ -163,8 +213,9 @@ func spanOf(rest string, quote, escape byte) int {
 	return len(rest)
 }
 
-func refuse(where, variable string) error {
-	return fmt.Errorf(`{} stands %s, where an item cannot be put in safely: end the quotes before it, as in 'a '{}' b', or use "$%s"`, where, variable)
+func refuse(text string, m Mark, where string) error {
+	return fmt.Errorf(`%s stands %s, where an item cannot be put in safely: end the quotes before it, as in 'a '%s' b', or use "$%s"; for the text %s itself write \%s outside of quotes`,
+		text, where, text, m.Variable, text, text)
 }
 
 func (f *filler) copy(n int) {

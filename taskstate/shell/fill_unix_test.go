@@ -96,3 +96,33 @@ func TestNoItemIsEverCarriedOutWhateverTheLine(t *testing.T) {
 		}
 	})
 }
+
+// What Keep writes means to the shell what the line meant, and has no mark that is filled in.
+func TestALineThatIsKeptPrintsWhatItPrinted(t *testing.T) {
+	t.Parallel()
+	marks := func(word string) Mark {
+		switch word {
+		case "", "lr":
+			return Mark{Variable: "V"}
+		case "lrr":
+			return Mark{Near: "lr"}
+		}
+		return Mark{}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		line := "printf '<%s>' " + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
+			"{}", "{lr}", "{lrr}", "{x}", "${V}", `"{}"`, `"a {lr} ${V}"`, `'{}'`, `'{lrr} b'`, `\{}`, `"\{}"`, `'\{}'`, "$(echo {lr})", `"$(echo '{}')"`, "$((1+1))", " ", " ", "# ", "\n",
+		}), 1, 8).Draw(t, "line"), "")
+		kept, err := Keep(line, marks)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if again, err := FillMarks(kept, marks); err != nil || again != kept {
+			t.Fatalf("%q became %q, and that %q, %v", line, kept, again, err)
+		}
+		want, _ := sh(t, line, "item")
+		if got, _ := sh(t, kept, "item"); got != want {
+			t.Fatalf("%q became %q, and printed %q and not %q", line, kept, got, want)
+		}
+	})
+}
