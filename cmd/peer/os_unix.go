@@ -23,5 +23,18 @@ func hungUp(f *os.File) (yes bool) {
 	return yes
 }
 
+// writeOnly reports whether a file was opened for writing, and cannot be read.
+func writeOnly(f *os.File) (yes bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+		yes = err == nil && flags&unix.O_ACCMODE == unix.O_WRONLY
+	})
+	return yes
+}
+
 // ownSession detaches a child from this terminal.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

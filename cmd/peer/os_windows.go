@@ -8,6 +8,8 @@ import (
 // hungUp is not known here.
 func hungUp(*os.File) bool { return false }
 
+func writeOnly(*os.File) bool { return false }
+
 // detachedProcess is DETACHED_PROCESS of CreateProcess.
 const detachedProcess = 0x00000008
 

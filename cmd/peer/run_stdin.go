@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -40,18 +41,30 @@ func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
 	switch {
 	case f.yes && other != "":
 		return false, api.Errorf(api.Usage, "--stdin does not go with %s", other)
-	case f.yes || other != "" || run.dry:
-		return f.yes && !run.dry, nil
+	case other != "" || run.dry:
+		return false, nil
 	}
 	file, ok := in.(*os.File)
 	if !ok {
 		return true, nil
 	}
+	return f.passedFile(file)
+}
+
+// passedFile is passed for a stdin of the system: a file, a pipe, a socket or a device.
+func (f *stdinFlags) passedFile(file *os.File) (bool, error) {
 	st, err := file.Stat()
-	if err != nil || st.IsDir() || st.Mode()&os.ModeDevice != 0 && readsNothing(file, st) { // closed, or a person's
-		return false, nil //nolint:nilerr // what cannot be read is left alone
+	switch {
+	case err != nil: // closed
+		return f.yes, nil //nolint:nilerr // the one that is asked for all the same fails as it is read
+	case st.Mode()&os.ModeDevice != 0 && readsNothing(file, st):
+		return f.yes, nil
+	case st.IsDir():
+		return false, api.Errorf(api.Usage, "stdin cannot be read: it is a folder; give it a file, as in `peer run … <FILE`, or type --no-stdin")
+	case writeOnly(file):
+		return false, api.Errorf(api.Usage, "stdin cannot be read: it is open for writing only; give it a file, as in `peer run … <FILE`, or type --no-stdin")
 	}
-	return !drained(file, st), nil
+	return f.yes || !drained(file, st), nil
 }
 
 // readsNothing reports whether a device is a terminal, which is passed on only when that is asked
@@ -76,6 +89,7 @@ type feeding struct {
 	cancel func()
 	all    sync.WaitGroup
 	err    error
+	failed atomic.Bool // it could not be read, which was said
 }
 
 // feed begins to pass in on. A reader stuck on it ends with this process.
@@ -87,6 +101,7 @@ func feed(ctx context.Context, s Streams, cl *client.Client, id string) *feeding
 	go func() {
 		_, err := io.Copy(in, s.In)
 		if err != nil && !errors.Is(err, context.Canceled) {
+			f.failed.Store(true)
 			err = fmt.Errorf("stdin cannot be read: %w", err)
 			fmt.Fprintf(s.Err, "peer: %v\n", err)
 		}
@@ -107,7 +122,7 @@ func (f *feeding) stop() error {
 	}
 	f.cancel()
 	f.all.Wait()
-	if errors.Is(f.err, context.Canceled) {
+	if errors.Is(f.err, context.Canceled) || f.failed.Load() {
 		return nil
 	}
 	return f.err
