@@ -121,14 +121,14 @@ func TestTheNoteOfATaskSaysWhyItIsNotJustThere(t *testing.T) {
 
 func TestWhatAnUpdateChangesIsATable(t *testing.T) {
 	var b bytes.Buffer
-	showChanges(&b, nil)
+	showChanges(&b, "2p4mk7x2ab", nil)
 	if b.String() != "nothing changed\n" {
 		t.Errorf("%q", b.String())
 	}
 	b.Reset()
-	showChanges(&b, []taskstate.Change{{Field: "count", From: "3", To: "5"}, {Field: "timeout", To: "1s", Restarts: true}})
+	showChanges(&b, "2p4mk7x2ab", []taskstate.Change{{Field: "count", From: "3", To: "5"}, {Field: "timeout", To: "1s", Restarts: true}})
 	want := "FIELD    FROM  TO  TASKS\ncount    3     5   go on\ntimeout  -     1s  restart\n"
-	if !strings.HasPrefix(b.String(), want) || !strings.Contains(b.String(), "peer rollout") {
+	if !strings.HasPrefix(b.String(), want) || !strings.Contains(b.String(), "`peer rollout 2p4mk7x2ab`") {
 		t.Errorf("%s", b.String())
 	}
 }

@@ -95,8 +95,8 @@ func parseFrom(text string) (in taskstate.Input, err error) {
 	return taskstate.Input{From: taskstate.JobID(job), SameSlot: dotted, Name: cmp.Or(name, job)}, nil
 }
 
-// inputs puts what a job's inputs are on this machine, and fills in what they are. With dry nothing
-// is put: then only what they are called is right.
+// inputs puts what a job's inputs are on this machine, and fills in what they are. With dry it
+// reads them, and puts nothing.
 func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.LocalInput, dry bool) error {
 	for _, l := range local {
 		info, err := os.Stat(l.Path)
@@ -116,9 +116,6 @@ func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.Loca
 	if err := jobfile.Validate(j); err != nil {
 		return api.Errorf(api.Usage, "%v", err)
 	}
-	if dry {
-		return nil
-	}
 	var all api.Put
 	for _, l := range local {
 		in := &j.Inputs[l.Index]
@@ -126,7 +123,11 @@ func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.Loca
 		if in.Name == "." {
 			p.tops = map[string]bool{}
 		}
-		v, err := p.put()
+		put := p.put
+		if dry {
+			put = p.sum
+		}
+		v, err := put()
 		if err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.Loca
 		in.Ref, in.Bytes, in.Files = v.Ref.String(), v.Bytes, v.Files
 		all.Bytes, all.Files, all.New = all.Bytes+v.Bytes, all.Files+v.Files, all.New+v.New
 	}
-	if len(local) > 0 {
+	if len(local) > 0 && !dry {
 		fmt.Fprintf(c.Err, "inputs %s in %s, %s new here\n", bytesText(all.Bytes), countOf(all.Files, "file"), bytesText(all.New))
 	}
 	return nil

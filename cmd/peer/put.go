@@ -77,10 +77,28 @@ func (p *putting) put() (v api.Put, err error) {
 		err = api.Errorf(api.Failed, "%d files did not arrive; type it again", v.Missing)
 	}
 	p.bar.done()
+	p.sayLeftOut()
+	return v, err
+}
+
+// sum is what put would say of what is there. Nothing is sent.
+func (p *putting) sum() (v api.Put, err error) {
+	p.dry = true
+	defer p.bar.done()
+	if err := p.look(); err != nil {
+		return v, err
+	}
+	v.Ref, err = p.ref()
+	p.bar.done()
+	p.sayLeftOut()
+	v.Files, v.Bytes = p.totals.Files, p.totals.Bytes
+	return v, err
+}
+
+func (p *putting) sayLeftOut() {
 	for _, s := range p.skipped {
 		fmt.Fprintf(p.c.Err, "peer: left out: %q %s\n", s.Path, s.Why)
 	}
-	return v, err
 }
 
 // putText says what was put.
@@ -111,10 +129,12 @@ type putting struct {
 	length  time.Duration
 	dir     bool
 	bar     *transfer
+	dry     bool // send nothing
 	all     bool // send also what the peer seems to have
 	out     *api.PutWriter
 	small   [piece.Size + 1]byte
 	skipped []folder.Skipped
+	totals  tree.Totals
 	tops    map[string]bool // gets the names that are in the folder itself; may be nil
 }
 
@@ -161,15 +181,18 @@ func (p *putting) write(out *api.PutWriter) error {
 		return err
 	}
 	end := api.PutEnd{Name: filepath.Base(full), For: p.length.Seconds()}
-	if p.dir {
-		end.Ref, err = p.folder()
-	} else {
-		end.Ref, err = p.file()
-	}
-	if err != nil {
+	if end.Ref, err = p.ref(); err != nil {
 		return err
 	}
 	return out.End(end)
+}
+
+// ref goes through all that there is.
+func (p *putting) ref() (tree.Ref, error) {
+	if p.dir {
+		return p.folder()
+	}
+	return p.file()
 }
 
 func (p *putting) file() (ref tree.Ref, err error) {
@@ -182,7 +205,8 @@ func (p *putting) file() (ref tree.Ref, err error) {
 	if err != nil {
 		return ref, err
 	}
-	root, _, err := p.keep(p.ctx, tree.Entry{Path: info.Name(), Kind: tree.File, Size: info.Size()}, f)
+	root, size, err := p.keep(p.ctx, tree.Entry{Path: info.Name(), Kind: tree.File, Size: info.Size()}, f)
+	p.totals = tree.Totals{Files: 1, Bytes: size}
 	return tree.Ref{Root: root}, err
 }
 
@@ -201,7 +225,7 @@ func (p *putting) folder() (ref tree.Ref, err error) {
 		return w.Add(e)
 	}
 	if p.skipped, err = p.scan(p.keep, add); err == nil {
-		_, err = w.Close()
+		p.totals, err = w.Close()
 	}
 	if errors.Is(err, tree.ErrRefused) {
 		return ref, api.Errorf(api.Usage, "%s cannot be put: %v", printable(p.path), err)
@@ -222,8 +246,11 @@ func (p *putting) keep(ctx context.Context, e tree.Entry, content io.Reader) (ro
 	n, err := io.ReadFull(content, p.small[:])
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		b.Blob, b.Size = piece.Sum(p.small[:n]), int64(n)
-		err = p.out.Blob(b, bytes.NewReader(p.small[:n]))
 		p.bar.add(b.Size)
+		if p.dry {
+			return b.Blob, b.Size, nil
+		}
+		err = p.out.Blob(b, bytes.NewReader(p.small[:n]))
 		return b.Blob, b.Size, err
 	}
 	if err != nil {
@@ -235,6 +262,10 @@ func (p *putting) keep(ctx context.Context, e tree.Entry, content io.Reader) (ro
 		return root, 0, err
 	}
 	b.Blob, _, b.Size = h.Sum()
+	if p.dry {
+		p.bar.add(b.Size)
+		return b.Blob, b.Size, nil
+	}
 	if !p.all {
 		here, err := p.api.HaveBlobs(ctx, api.Blobs{Blobs: []piece.Root{b.Blob}})
 		if err != nil {

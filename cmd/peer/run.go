@@ -397,11 +397,15 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 		fmt.Fprintf(c.Err, "job %s: %s\n", sub.ID, sub.Note)
 	}
 	if sub.Updated {
-		showChanges(c.Err, sub.Changes)
+		showChanges(c.Err, sub.ID, sub.Changes)
 	}
 	switch {
 	case stay.detach:
-		if job.Outputs != nil {
+		switch {
+		case job.Outputs == nil:
+		case job.Schedule != nil:
+			fmt.Fprintf(c.Err, "each of its runs keeps files of its own: `peer jobs` lists the runs, and `peer get RUN --wait` brings the files of one\n")
+		default:
 			fmt.Fprintf(c.Err, "`peer get %s --wait` brings its files\n", sub.ID)
 		}
 		return emit(c, nil, sub, []api.Submitted{sub}, func(w io.Writer) { fmt.Fprintln(w, sub.ID) })

@@ -27,7 +27,7 @@ be switched on again.`,
 				return api.Errorf(api.Usage, "%q: expected a service and a number from 0, as in web=5", args[0])
 			}
 			s, err := c.client().Scale(cmd.Context(), job, n)
-			return emit(c, err, s, []api.Submitted{s}, func(io.Writer) { showChanges(c.Err, s.Changes) })
+			return emit(c, err, s, []api.Submitted{s}, func(io.Writer) { showChanges(c.Err, s.ID, s.Changes) })
 		},
 	}
 }

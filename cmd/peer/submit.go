@@ -132,7 +132,8 @@ func readJob(file string, stdin io.Reader) (job *taskstate.Job, local []jobfile.
 	return job, local, hidden, nil
 }
 
-func showChanges(w io.Writer, changes []taskstate.Change) {
+// showChanges says what an update of a job changes.
+func showChanges(w io.Writer, id string, changes []taskstate.Change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "nothing changed")
 		return
@@ -147,7 +148,7 @@ func showChanges(w io.Writer, changes []taskstate.Change) {
 	}
 	t.write(w)
 	if restarts {
-		fmt.Fprintln(w, "its tasks are replaced as its update: says; `peer rollout` shows how far that is")
+		fmt.Fprintf(w, "its tasks are replaced as its update: says; `peer rollout %s` shows how far that is\n", id)
 	}
 }
 
@@ -156,7 +157,7 @@ func preview(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string
 	return emit(c, err, p, p.Places, func(w io.Writer) {
 		if p.Update {
 			fmt.Fprintf(w, "an update of job %s\n", p.ID)
-			showChanges(w, p.Changes)
+			showChanges(w, p.ID, p.Changes)
 		}
 		previewText(w, p)
 	})

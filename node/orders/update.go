@@ -315,6 +315,9 @@ func (o *Orders) Preview(ctx context.Context, s api.Submit) (api.Preview, error)
 	if err := jobfile.Validate(&job); err != nil {
 		return api.Preview{}, api.Errorf(api.Usage, "%v", err)
 	}
+	if err := o.resolveFrom(ctx, &job); err != nil {
+		return api.Preview{}, err
+	}
 	old, err := o.namesake(&job)
 	if err == nil && old != nil {
 		job.Secrets = nil
