@@ -1,13 +1,18 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/coveyproject/covey/node/runner/sandbox"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -23,51 +28,118 @@ func reject(reason taskstate.Reason, format string, a ...any) *rejection {
 	return &rejection{reason: reason, message: fmt.Sprintf(format, a...)}
 }
 
+// finder looks a program up as its task: what this peer may execute the task's user may not reach.
+type finder struct {
+	path, dir string        // of the task's environment, and what it runs in
+	home      string        // the task's own folder, in which everything is its own
+	box       *sandbox.Spec // nil: the task may do what this peer may
+}
+
 // lookup finds the program a task names: in the PATH of the task's own environment, or, with a
 // slash in it, from the folder it runs in.
-func lookup(name, path, dir string) (string, *rejection) {
+func (f finder) lookup(name string) (string, *rejection) {
 	if name == "" {
 		return "", reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
 	}
 	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
-		return lookupFile(name, dir)
+		return f.lookupFile(name)
 	}
-	var unusable string
-	for _, in := range filepath.SplitList(path) {
+	var unusable *rejection
+	for _, in := range filepath.SplitList(f.path) {
 		if !filepath.IsAbs(in) {
-			in = filepath.Join(dir, in)
+			in = filepath.Join(f.dir, in)
 		}
 		file := in + string(filepath.Separator) + name
 		found, err := program(file)
-		if err == nil {
-			return found, nil
+		var why *rejection
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			why = notExecutable(file)
+		case err != nil:
+			continue
+		default:
+			if why = f.bars(found); why == nil {
+				return found, nil
+			}
 		}
-		if unusable == "" && errors.Is(err, fs.ErrPermission) {
-			unusable = file
-		}
+		unusable = cmp.Or(unusable, why)
 	}
-	if unusable != "" {
-		return "", notExecutable(unusable)
+	if unusable != nil {
+		return "", unusable
 	}
-	if path == "" {
+	if f.path == "" {
 		return "", reject(taskstate.ReasonNotFound, "%s: command not found: PATH is empty; give the full path of the program", name)
 	}
-	return "", reject(taskstate.ReasonNotFound, "%s: command not found in PATH %s on this peer; install it there, or give its full path", name, path)
+	return "", reject(taskstate.ReasonNotFound, "%s: command not found in PATH %s on this peer; install it there, or give its full path", name, f.path)
 }
 
-func lookupFile(name, dir string) (string, *rejection) {
+func (f finder) lookupFile(name string) (string, *rejection) {
 	file := name
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
+		file = filepath.Join(f.dir, file)
 	}
 	found, err := program(file)
 	switch {
 	case err == nil:
-		return found, nil
+		return found, f.bars(found)
 	case errors.Is(err, fs.ErrPermission):
 		return "", notExecutable(name)
 	}
 	return "", reject(taskstate.ReasonNotFound, "%s: no such file on this peer", name)
+}
+
+// bars is what keeps the task from a program that is there; nil: nothing is known to.
+func (f finder) bars(file string) *rejection {
+	if f.box == nil || within(f.home, file) {
+		return nil
+	}
+	real := realPath(file)
+	for _, p := range []string{file, real} {
+		if slices.ContainsFunc(f.box.Show, func(show string) bool { return within(show, p) }) {
+			return nil // it is mounted for the task, whatever is around it here
+		}
+		if i := slices.IndexFunc(f.box.Hide, func(hide string) bool { return within(hide, p) }); i >= 0 {
+			return f.hidden(f.box.Hide[i], place(file, real))
+		}
+	}
+	if f.box.User == nil {
+		return nil
+	}
+	switch at := f.box.User.Barred(file); at {
+	case "":
+		return nil
+	case file, real:
+		return reject(taskstate.ReasonNotExec, "%s: %s, as whom the task runs on this peer, may not execute it; try chmod o+rx, or use a program elsewhere, as in /usr/bin", place(file, real), userText(f.box.User))
+	default:
+		return reject(taskstate.ReasonNotExec, "%s: %s, as whom the task runs on this peer, may not enter %s; use a program elsewhere, as in /usr/bin, or have the peer's owner let that user in", place(file, real), userText(f.box.User), at)
+	}
+}
+
+func (f finder) hidden(folder, file string) *rejection {
+	if f.box.Closed {
+		return reject(taskstate.ReasonNotExec, "%s: the isolated task finds %s empty; use a program elsewhere, as in /usr/bin, or have the peer's owner show its folder with read: in policy.yaml", file, folder)
+	}
+	return reject(taskstate.ReasonNotExec, "%s: tasks find %s empty on this peer; use a program elsewhere, as in /usr/bin", file, folder)
+}
+
+// place is a file and, if it is a link, where it leads.
+func place(file, real string) string {
+	if file == real {
+		return file
+	}
+	return file + " (" + real + ")"
+}
+
+func userText(u *sandbox.User) string {
+	if known, err := user.LookupId(strconv.Itoa(u.UID)); err == nil {
+		return "user " + known.Username
+	}
+	return "user " + strconv.Itoa(u.UID)
+}
+
+// within reports whether a path is a folder, or lies below it.
+func within(folder, path string) bool {
+	return folder != "" && (path == folder || strings.HasPrefix(path, folder+string(filepath.Separator)))
 }
 
 func notExecutable(file string) *rejection {

@@ -199,7 +199,7 @@ func commandPath(s *supervise.Spec) (string, error) {
 	if len(s.Argv) == 0 {
 		return "", reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
 	}
-	path, why := lookup(s.Argv[0], getenv(s.Env, "PATH"), s.Dir)
+	path, why := finder{path: getenv(s.Env, "PATH"), dir: s.Dir, home: s.Home, box: s.Box}.lookup(s.Argv[0])
 	if why != nil {
 		return "", why
 	}
