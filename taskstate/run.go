@@ -32,12 +32,12 @@ type Loss struct {
 	Message string // why, for people
 }
 
-// RunReport is what a runner saw of a task. For one task they come in order: Running at most once,
-// Saving at most once, with how its process ended, then exactly one end. A task that ends before it
-// ran has no Running.
+// RunReport is what a runner saw of a task. For one task they come in order: Starting with each
+// message about how far its inputs are placed, Running at most once, Saving at most once, with how
+// its process ended, then exactly one end. A task that ends before it ran has no Running.
 type RunReport struct {
 	Task    TaskID
-	State   State // Running, Saving, or an end
+	State   State // Starting, Running, Saving, or an end
 	Exit    int   // exit code, NoExit if there is none
 	Signal  int   // number of the signal that ended it, 0 if none
 	Reason  Reason

@@ -15,13 +15,13 @@ const (
 	Accepted  State = 256 // journaled by the worker, waiting for its turn there
 	Preparing State = 320
 	Ready     State = 384
-	Starting  State = 448
+	Starting  State = 448 // the worker's runner has it, and places its inputs
 	Running   State = 512
 	Saving    State = 544 // its process has ended, and what it left is being copied to others
 	Complete  State = 576
 	Shutdown  State = 640 // stopped because somebody asked
-	Failed    State = 704 // went wrong from Starting on
-	Rejected  State = 768 // went wrong before Starting
+	Failed    State = 704 // went wrong from Running on
+	Rejected  State = 768 // went wrong before Running
 	Orphaned  State = 832 // the worker lost it: its end was not observed
 )
 

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coveyproject/covey/dispatch/session"
 )
@@ -27,6 +28,24 @@ func TestTasksThatWaitForTheirInputsLeaveRoomForOthersAndNotForTheirOwnKind(t *t
 	r.commands("batch a 2 j.1.1=ready j.2.1=ready j.3.1=ready j.4.1=ready", "batch a 3 j.1.1=running")
 	if p := r.core.Peers()[0]; p.Promised.MilliCPU != 6000 || p.Running.MilliCPU != 1000 {
 		t.Errorf("when they are ready, a carries %+v", p)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATaskWhoseInputsArePlacedStaysHoweverLongThatTakes(t *testing.T) {
+	r := newRig(t, CoreConfig{StartWithin: 30 * time.Second})
+	r.commands("member a", "hello a cpus=2", "submit j count=1 cpus=1", "submit once count=1 cpus=1 wait", "member b", "hello b cpus=2")
+	r.commands("batch a 1 j.1.1=ready once.1.1=ready", "batch a 2 j.1.1=starting once.1.1=starting")
+	if got := r.commands("advance 5m a b"); strings.Contains(got, "supersede") || strings.Contains(got, "recall") {
+		t.Errorf("what is being placed is given up:\n%s", got)
+	}
+	if p := r.core.Peers()[0]; p.PassedOver || p.Running.MilliCPU != 2000 {
+		t.Errorf("its peer: %+v", p)
+	}
+	if got := r.commands("batch a 3 once.1.1=rejected/no-room"); !strings.Contains(got, "supersede once.1.1 (no-room) again") {
+		t.Errorf("it had not run, and does not go elsewhere:\n%s", got)
 	}
 	if err := r.check(); err != nil {
 		t.Error(err)

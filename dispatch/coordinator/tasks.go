@@ -89,7 +89,7 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 		ts.justGivenUp(s, h, r, st, batch)
 		return true
 	}
-	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
+	started := r.state >= taskstate.Running || st.State != taskstate.Rejected
 	if givesBack(st.Reason) && !r.is(ended) && s.synced {
 		p.stopping = ts.clock.Now().Add(stoppingFor) // it is giving its tasks back: they go elsewhere
 		ts.clock.WakeAt(p.stopping)
@@ -249,7 +249,7 @@ func (ts *tasks) endHeard(p *peerState, h *holding, slot int) bool {
 	}
 	r := h.slots[slot]
 	st, ok := ts.heard(taskstate.Task(h.job.id, slot, int(r.attempt)))
-	if !ok || !st.State.Final() || ts.runsAgain(h, &st, r.state >= taskstate.Starting || st.State != taskstate.Rejected) {
+	if !ok || !st.State.Final() || ts.runsAgain(h, &st, r.state >= taskstate.Running || st.State != taskstate.Rejected) {
 		return false
 	}
 	ts.release(p, h, &r)

@@ -70,6 +70,10 @@ func (c *Core) ran(reports []taskstate.RunReport) {
 			if r.Exhausted != "" {
 				c.exhausted(r.Exhausted)
 			}
+		case r.State == taskstate.Starting && r.State == h.status.State:
+			if s.At = h.status.At; s.Message != h.status.Message {
+				c.advance(h, s)
+			}
 		case r.State > h.status.State:
 			if s.Saved = nil; r.State == taskstate.Saving {
 				c.held.leave(h, phaseSaving)

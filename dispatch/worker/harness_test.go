@@ -89,6 +89,7 @@ type box struct {
 	running    map[taskstate.TaskID]taskstate.Launch
 	saving     map[taskstate.TaskID]taskstate.RunReport // their processes have ended so, which the core knows
 	savedOnce  map[taskstate.TaskID]taskstate.RunReport // as saving, over restarts, and also when they are over
+	placing    map[taskstate.TaskID]bool                // of which the runner said no more than that it places their inputs
 	untold     map[taskstate.TaskID]bool                // among running: their processes have ended, which the core is about to hear again
 	started    map[taskstate.TaskID]int                 // in this incarnation, over restarts
 	halted     []session.Stop
@@ -117,7 +118,7 @@ func newBox(t fataler) *box {
 	b := &box{
 		t: t, kv: kv, now: workerBirth,
 		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{}, kept: map[taskstate.TaskID]bool{},
-		savedOnce: map[taskstate.TaskID]taskstate.RunReport{},
+		savedOnce: map[taskstate.TaskID]taskstate.RunReport{}, placing: map[taskstate.TaskID]bool{},
 	}
 	b.boot()
 	return b
@@ -193,6 +194,9 @@ func (b *box) adopt(ran map[taskstate.TaskID]taskstate.Launch, saved map[tasksta
 			b.running[l.Task] = l // until the report is taken in
 			over = append(over, taskstate.RunReport{Task: l.Task, State: taskstate.Failed, Exit: 7, Reason: taskstate.ReasonExit})
 		default:
+			if b.fate != nil && b.placing[l.Task] { // the runner knows that its process never began
+				delete(b.started, l.Task)
+			}
 			lost = append(lost, taskstate.Loss{Task: l.Task, Never: b.fate != nil && b.started[l.Task] == 0})
 		}
 	}
@@ -453,8 +457,16 @@ func (b *box) stage(r StageReport) {
 	b.step(Staged{[]StageReport{r}})
 }
 
+// places reports how far the inputs of a started task are placed.
+func (b *box) places(id taskstate.TaskID, message string) {
+	b.t.Helper()
+	b.placing[id] = true
+	b.step(Ran{[]taskstate.RunReport{{Task: id, State: taskstate.Starting, Exit: taskstate.NoExit, Message: message}}})
+}
+
 func (b *box) runs(id taskstate.TaskID) {
 	b.t.Helper()
+	delete(b.placing, id)
 	b.step(Ran{[]taskstate.RunReport{{Task: id, State: taskstate.Running, Exit: taskstate.NoExit}}})
 }
 

@@ -45,7 +45,7 @@ func (j *ownJob) ready() bool { return j.staging == staged || !j.job.Prepares() 
 
 // prepared tells whether a task may start as far as its inputs go.
 func (h *ownTask) prepared() bool {
-	return h.job.ready() && (h.status.State < taskstate.Preparing || h.durable.State == taskstate.Ready)
+	return h.job.ready() && (h.status.State < taskstate.Preparing || h.durable.State >= taskstate.Ready)
 }
 
 // tellInputs tells that a task that was accepted waits for its inputs, and how far they are; or, if

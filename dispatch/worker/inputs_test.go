@@ -3,6 +3,7 @@ package worker
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -104,5 +105,54 @@ func TestWhatThereIsNoRoomForIsGivenBackWithoutHavingBegun(t *testing.T) {
 	}
 	if b.ran(jobFed) != 0 {
 		t.Error("it runs")
+	}
+}
+
+func TestATaskSaysHowFarItsInputsArePlaced(t *testing.T) {
+	b := newBox(t)
+	b.session(1, grantOf(jobFedOne, 1, 1))
+	b.stage(StageReport{Here: true})
+	b.settle()
+	id := wtask(jobFedOne, 1)
+	since := b.now.Add(time.Millisecond).UnixMilli()
+	for _, message := range []string{"placing 2.1 GiB, 10 % here", "placing 2.1 GiB, 40 % here"} {
+		b.places(id, message)
+		b.settle()
+		if h := b.core.held.of[id]; h.durable.State != taskstate.Starting || h.durable.Message != message || h.durable.At != since {
+			t.Errorf("it says %+v", h.durable)
+		}
+	}
+	seq := b.core.held.of[id].status.Seq
+	b.places(id, "placing 2.1 GiB, 40 % here")
+	if h := b.core.held.of[id]; h.status.Seq != seq {
+		t.Errorf("the same is said again: %+v", h.status)
+	}
+	b.runs(id)
+	b.places(id, "placing 2.1 GiB, 50 % here") // too late
+	b.settle()
+	if h := b.core.held.of[id]; h.durable.State != taskstate.Running || h.durable.Message != "" {
+		t.Errorf("when it runs it says %+v", h.durable)
+	}
+}
+
+func TestATaskWhoseInputsWerePlacedStartsAfterARestartIfItsProcessNeverBegan(t *testing.T) {
+	for _, job := range []taskstate.JobID{jobFed, jobFedOne} {
+		b := newBox(t)
+		b.session(1, grantOf(job, 1, 1))
+		b.stage(StageReport{Here: true})
+		b.settle()
+		b.places(wtask(job, 1), "placing 2.1 GiB, 10 % here")
+		b.settle()
+		b.fate = func(taskstate.TaskID) fate { return fateLost }
+		b.crash(true)
+		b.session(2, grantOf(job, 1, 1))
+		if b.ran(job) != 0 {
+			t.Errorf("%s: it starts without its inputs", job)
+		}
+		b.stage(StageReport{Here: true})
+		b.settle()
+		if b.ran(job) != 1 {
+			t.Errorf("%s: it does not start again: %v", job, b.core.held.all())
+		}
 	}
 }

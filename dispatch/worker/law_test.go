@@ -207,7 +207,7 @@ func (w *worldOfOneWorker) assign() {
 
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
-		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "refuse", "saving",
+		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "place", "end", "end", "end", "refuse", "saving",
 		"stop", "recall", "supersede", "again", "again", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait", "stage", "stage",
 	}).Draw(w.r, "act") {
 	case "assign":
@@ -223,6 +223,10 @@ func (w *worldOfOneWorker) act() {
 	case "run":
 		if ids := w.sorted(); len(ids) > 0 {
 			w.runs(ids[w.draw("which", 0, len(ids)-1)])
+		}
+	case "place":
+		if ids := slices.DeleteFunc(w.sorted(), func(id taskstate.TaskID) bool { return w.core.held.of[id].status.State > taskstate.Starting }); len(ids) > 0 {
+			w.places(ids[w.draw("which", 0, len(ids)-1)], []string{"10 %", "20 %"}[w.draw("how far", 0, 1)])
 		}
 	case "end":
 		if ids := w.begunTasks(); len(ids) > 0 {

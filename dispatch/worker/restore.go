@@ -50,8 +50,8 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	return begun
 }
 
-// notBegun tells whether nobody was told that a task has begun.
-func notBegun(told taskstate.State) bool { return told < taskstate.Starting }
+// notBegun reports whether no peer was told that a task's process has begun.
+func notBegun(told taskstate.State) bool { return told < taskstate.Running }
 
 // replayed goes on with the session that is open, if one is, as if it had just been opened: it
 // reports, and then heeds what has come meanwhile.
