@@ -50,6 +50,8 @@ type clusterPeer struct {
 	runner *idleRunner
 	resign func()
 	stop   func()
+	runs   worker.Runner // in place of runner; nil: that
+	within time.Duration // for StartWithin
 
 	replay  func(context.Context) error // before its journal is read
 	survive bool                        // its runner outlives it
@@ -64,8 +66,9 @@ func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, 
 	return l.Ledger.Propose(ctx, cmds)
 }
 
-// idleRunner ends every task after a while, as asked of a no-op, successfully. Where files are to
-// be kept, it says after that while that the process has ended, and saves for savingTakes.
+// idleRunner ends every task after a while, as asked of a no-op, successfully. It places the inputs
+// of a task for placingTakes before. Where files are to be kept, it says after that while that the
+// process has ended, and saves for savingTakes.
 type idleRunner struct {
 	f      *cluster
 	sink   func(taskstate.RunReport)
@@ -77,7 +80,21 @@ type idleRunner struct {
 	survive bool // it outlived the worker before
 }
 
+const placingTakes = 90 * time.Second
+
 func (r *idleRunner) Start(l taskstate.Launch) {
+	if len(l.Job.Inputs) == 0 {
+		r.begin(l)
+		return
+	}
+	r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Starting, Exit: taskstate.NoExit, Message: "placing its inputs"})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timers[l.Task] = time.AfterFunc(placingTakes, func() { r.begin(l) })
+}
+
+// begin begins a task whose inputs are placed.
+func (r *idleRunner) begin(l taskstate.Launch) {
 	r.f.mu.Lock()
 	r.f.ran[l.Task]++
 	r.f.mu.Unlock()
@@ -148,7 +165,10 @@ func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 			r.save(l.Task, l.Ended.Took)
 			continue
 		}
-		lost = append(lost, taskstate.Loss{Task: l.Task})
+		r.f.mu.Lock()
+		never := r.f.ran[l.Task] == 0
+		r.f.mu.Unlock()
+		lost = append(lost, taskstate.Loss{Task: l.Task, Never: never && len(l.Job.Inputs) > 0})
 	}
 	return lost
 }
@@ -178,17 +198,17 @@ func (r *idleRunner) die() {
 	}
 }
 
-func inCluster(t *testing.T, n int, test func(*testing.T, *cluster)) {
+func inCluster(t *testing.T, n int, test func(*testing.T, *cluster), with ...func(*clusterPeer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newCluster(t, n)
+		f := newCluster(t, n, with...)
 		test(t, f)
 		f.close()
 	})
 }
 
-// newCluster starts n peers; the first one coordinates.
-func newCluster(t testing.TB, n int) *cluster {
+// newCluster starts n peers, each as with says; the first one coordinates.
+func newCluster(t testing.TB, n int, with ...func(*clusterPeer)) *cluster {
 	f := &cluster{t: t, net: memnet.New(), ran: map[taskstate.TaskID]int{}}
 	first := memledger.New("p0", time.Now)
 	for i := range n {
@@ -198,6 +218,9 @@ func newCluster(t testing.TB, n int) *cluster {
 		f.peers = append(f.peers, p)
 	}
 	for _, p := range f.peers {
+		for _, w := range with {
+			w(p)
+		}
 		p.disk = &fullUp{}
 		p.start()
 	}
@@ -219,7 +242,7 @@ func (p *clusterPeer) start() {
 	f := p.f
 	host := f.net.Host(p.id)
 	p.coord = coordinator.NewLoop(coordinator.Config{
-		Core: coordinator.CoreConfig{Self: p.id}, Ledger: farLedger{p.ledger},
+		Core: coordinator.CoreConfig{Self: p.id, StartWithin: p.within}, Ledger: farLedger{p.ledger},
 		OpenEnvelope: func(_ string, env []byte) (b taskstate.Batch, err error) {
 			err = wire.Unmarshal(env, &b)
 			return b, err
@@ -250,9 +273,13 @@ func (p *clusterPeer) start() {
 			return p.disk, img, err
 		}
 	}
+	var runner worker.Runner = p.runner
+	if p.runs != nil {
+		runner = p.runs
+	}
 	var err error
 	p.worker, err = worker.NewLoop(worker.Config{
-		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Journal: store, Local: p.coord.ServeSession, Runner: p.runner,
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Journal: store, Local: p.coord.ServeSession, Runner: runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },

@@ -17,39 +17,49 @@ import (
 )
 
 // Place puts the inputs of a task into its work folder. What turns out to be damaged on this disk
-// is brought again, once.
-func (s *Stager) Place(ctx context.Context, l taskstate.Launch, work string) error {
+// is brought again, once. It calls say from time to time with how far it is.
+func (s *Stager) Place(ctx context.Context, l taskstate.Launch, work string, say func(string)) error {
 	root, err := os.OpenRoot(work)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	err = s.placeAll(ctx, root, l)
+	err = s.placeAll(ctx, root, l, say)
 	var rot *store.Rot
 	if errors.As(err, &rot) || errors.Is(err, store.ErrAbsent) || errors.Is(err, errForgotten) {
-		if err = s.bring(ctx, l.Job, func(string) {}); err == nil {
-			err = s.placeAll(ctx, root, l)
+		if err = s.bring(ctx, l.Job, say); err == nil {
+			err = s.placeAll(ctx, root, l, say)
 		}
 	}
 	return err
 }
 
-func (s *Stager) placeAll(ctx context.Context, root *os.Root, l taskstate.Launch) error {
+func (s *Stager) placeAll(ctx context.Context, root *os.Root, l taskstate.Launch, say func(string)) error {
+	progress := progressOf("placing", say)
 	inputs, err := s.inputs(ctx, l.Job)
 	if err != nil {
 		return err
 	}
-	for _, in := range of(inputs, l.Task.Slot) {
-		if err := s.place(ctx, root, in); err != nil {
+	inputs = of(inputs, l.Task.Slot)
+	var done, all int64
+	for _, in := range inputs {
+		all += in.Bytes
+	}
+	add := func(n int64) {
+		done += n
+		progress(done, all)
+	}
+	for _, in := range inputs {
+		if err := s.place(ctx, root, in, add); err != nil {
 			return fmt.Errorf("input %q: %w", in.Name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Stager) place(ctx context.Context, root *os.Root, in input) (err error) {
+func (s *Stager) place(ctx context.Context, root *os.Root, in input, progress func(int64)) (err error) {
 	ref := in.ref
-	o := disk.WriteOptions{NoSync: true, Open: s.open}
+	o := disk.WriteOptions{NoSync: true, Open: s.open, Progress: progress}
 	if !in.Writable {
 		o.ReadOnly = true
 		if !s.cfg.Copies {

@@ -313,6 +313,7 @@ func some(names []string) string {
 
 // bring has everything come that a job's tasks need, and keeps it.
 func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)) error {
+	progress := progressOf("fetching", say)
 	inputs, err := s.inputs(ctx, job)
 	if err != nil {
 		return err
@@ -323,14 +324,12 @@ func (s *Stager) bring(ctx context.Context, job *taskstate.Job, say func(string)
 		refs = append(refs, in.ref)
 		all += in.Bytes
 	}
-	last := time.Now()
 	f := blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Patience: silence, Log: s.cfg.Log}
 	// What tasks here need is not held to what the owner gives for copies, only to the disk. When
 	// the job is over, it is.
 	b, err := blob.Bring(ctx, s.cfg.Store, true, f, blob.Request{Peers: s.here, Apart: true, Progress: func(r blob.Report) {
-		if time.Since(last) >= sayEvery && r.Bytes > 0 {
-			last = time.Now()
-			say(fetching(r.Bytes, all))
+		if r.Bytes > 0 {
+			progress(r.Bytes, all)
 		}
 	}}, refs...)
 	if err != nil {
@@ -390,12 +389,20 @@ func (s *Stager) copyAll(ctx context.Context, job *taskstate.Job, inputs []input
 	return errors.Join(err, s.copies.release(files)) // what it used before, or does not come to use
 }
 
-// fetching says how far it is.
-func fetching(came, all int64) string {
-	if all <= 0 {
-		return fmt.Sprintf("fetching its inputs, %s came", spell.Bytes(came))
+// progressOf returns a function that says from time to time how many bytes of all inputs are here.
+func progressOf(doing string, say func(string)) func(done, all int64) {
+	last := time.Now()
+	return func(done, all int64) {
+		if time.Since(last) < sayEvery {
+			return
+		}
+		last = time.Now()
+		if all <= 0 {
+			say(fmt.Sprintf("%s its inputs, %s here", doing, spell.Bytes(done)))
+			return
+		}
+		say(fmt.Sprintf("%s %s, %d %% here", doing, spell.Bytes(all), min(99, done*100/all)))
 	}
-	return fmt.Sprintf("fetching %s, %d %% here", spell.Bytes(all), min(99, came*100/all))
 }
 
 // Pins are called in-JOB-VERSION.

@@ -180,6 +180,9 @@ func (p *peer) until(ok func(stager.Report) bool) stager.Report {
 	}
 }
 
+// unsaid takes what a test does not look at.
+func unsaid(string) {}
+
 // task makes the folder of one, with what it finds there.
 func (p *peer) task(job *taskstate.Job, slot int) string {
 	p.t.Helper()
@@ -192,7 +195,7 @@ func (p *peer) task(job *taskstate.Job, slot int) string {
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := p.Place(p.t.Context(), l, work); err != nil {
+	if err := p.Place(p.t.Context(), l, work, unsaid); err != nil {
 		p.t.Fatal(err)
 	}
 	return work
@@ -471,7 +474,7 @@ func TestWhatIsInTheWayOfAnotherInputIsNamed(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	work := t.TempDir()
-	if err := p.Place(t.Context(), taskstate.Launch{Job: job}, work); err == nil || !strings.Contains(err.Error(), `"same" exists already`) {
+	if err := p.Place(t.Context(), taskstate.Launch{Job: job}, work, unsaid); err == nil || !strings.Contains(err.Error(), `"same" exists already`) {
 		t.Errorf("it says %v", err)
 	}
 }
@@ -483,7 +486,7 @@ func TestAHostileTreeIsRefusedWithItsPath(t *testing.T) {
 	if r := p.staged(job); !r.Here { // a task says what is wrong with it
 		t.Fatalf("%+v", r)
 	}
-	if err := p.Place(t.Context(), taskstate.Launch{Job: job}, t.TempDir()); !errors.Is(err, tree.ErrRefused) {
+	if err := p.Place(t.Context(), taskstate.Launch{Job: job}, t.TempDir(), unsaid); !errors.Is(err, tree.ErrRefused) {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -55,7 +55,8 @@ type Config struct {
 // Inputs puts what tasks are to find into their folders.
 type Inputs interface {
 	// Place puts the inputs of a task's job into its work folder, which is new. It ends with ctx.
-	Place(ctx context.Context, l taskstate.Launch, work string) error
+	// If it takes long, it calls say with how far it is, for people.
+	Place(ctx context.Context, l taskstate.Launch, work string, say func(string)) error
 }
 
 // Secrets opens what a task is to find in its folder of secrets.

@@ -2,9 +2,10 @@
 //
 //	Start ──► queue ──► starters ──► keeper (package supervise) ──► process ──► end ──► Config.Report
 //
-// Starters prepare: the folder, the script, the environment, the program. Processes belong to the
-// keeper, as a rule a supervisor in a process of its own, so that they outlive the peer; after a
-// restart, Adopt takes them up again.
+// Starters prepare: the folder, the script, the environment, the program. A task with inputs is
+// prepared by a goroutine of its own, and reported as starting if that takes long. Processes belong
+// to the keeper, as a rule a supervisor in a process of its own, so that they outlive the peer;
+// after a restart, Adopt takes them up again.
 //
 // Every attempt has a folder of its own below Config.Dir:
 //

@@ -33,7 +33,8 @@ type Executor struct {
 	die     func()
 	work    sync.Cond // on mu: queue or shut changed
 	shut    bool
-	all     sync.WaitGroup // starters
+	all     sync.WaitGroup // starters, and tasks with inputs on their way to the keeper
+	places  chan struct{}  // a token for each task whose inputs are placed now
 	feeds   sync.WaitGroup
 }
 
@@ -50,6 +51,9 @@ type task struct {
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
 	feed    *feed            // nil: its stdin is empty
 	starved string           // why its stdin had no end, for people; "" if it was not stopped for that
+
+	life   context.Context // of a task with inputs: ends with its stop
+	cancel func()
 }
 
 // New makes the tasks folder and starts the executor's goroutines; Close ends them. What an earlier
@@ -75,6 +79,7 @@ func New(cfg Config) (*Executor, error) {
 	r := &Executor{
 		cfg: cfg, vault: v, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
 		late: lateOutput{log: cfg.Log}, tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
+		places: make(chan struct{}, cfg.Starters),
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
@@ -105,6 +110,11 @@ func (r *Executor) Start(l taskstate.Launch) {
 		return
 	}
 	r.tasks[l.Task] = t
+	if len(l.Job.Inputs) > 0 {
+		t.life, t.cancel = context.WithCancel(r.life)
+		r.all.Go(func() { r.launchWithInputs(t) })
+		return
+	}
 	r.queue = append(r.queue, t)
 	r.work.Signal()
 }
@@ -130,7 +140,12 @@ func (r *Executor) halt(t *task, reason taskstate.Reason) {
 	t.stop = reason
 	if t.sent { // otherwise it waits for a starter or its stdin, or is being prepared: who starts it looks
 		r.keeper.Stop(t.launch.Task.String(), string(reason))
-	} else if t.feed != nil {
+		return
+	}
+	if t.cancel != nil {
+		t.cancel()
+	}
+	if t.feed != nil {
 		t.feed.cancel()
 	}
 }

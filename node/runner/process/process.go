@@ -34,7 +34,36 @@ func (r *Executor) starter() {
 	}
 }
 
-// launch brings a task from the queue to the keeper, or to its end.
+// sayAfter is how long the start of a task with inputs may take before that is reported.
+const sayAfter = time.Second
+
+// launchWithInputs launches a task with inputs. Placing them may take long: a few tasks place
+// theirs at once, no starter waits for them, and the task is reported as starting meanwhile.
+func (r *Executor) launchWithInputs(t *task) {
+	defer t.cancel()
+	slow := time.AfterFunc(sayAfter, func() { r.starting(t, "placing its inputs") })
+	defer slow.Stop()
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-t.life.Done():
+		if t.stopped() == "" {
+			return // it is as if it had never been here
+		}
+	}
+	r.launch(t)
+}
+
+// starting reports what is done for a task before its process begins.
+func (r *Executor) starting(t *task, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.sent && !t.shown && !t.ended {
+		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Starting, Exit: taskstate.NoExit, At: time.Now().UnixMilli(), Message: text})
+	}
+}
+
+// launch brings a task to the keeper, or to its end.
 func (r *Executor) launch(t *task) {
 	if stopped := t.stopped(); stopped != "" {
 		r.finish(t, stoppedBefore(stopped))
@@ -167,7 +196,7 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 		if r.cfg.Inputs == nil {
 			return s, reject(taskstate.ReasonPrepare, "this peer brings no inputs")
 		}
-		if err := r.cfg.Inputs.Place(r.life, *l, work); err != nil {
+		if err := r.cfg.Inputs.Place(t.life, *l, work, func(text string) { r.starting(t, text) }); err != nil {
 			return s, err
 		}
 	}
@@ -275,6 +304,9 @@ func (r *Executor) watchLate(t *task, e supervise.Event) {
 
 // finish ends a task that was not handed to the keeper.
 func (r *Executor) finish(t *task, rep taskstate.RunReport) {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
 	r.leave(t)
 	rep.Task = t.launch.Task
 	r.cfg.Report(rep)

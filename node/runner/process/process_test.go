@@ -312,10 +312,66 @@ func TestWithoutASupervisorCloseInterruptsWhatRunsAndReportsIt(t *testing.T) {
 // slowInputs does not bring anything before it is told that nobody wants it any more.
 type slowInputs struct{ asked chan struct{} }
 
-func (s slowInputs) Place(ctx context.Context, _ taskstate.Launch, _ string) error {
+func (s slowInputs) Place(ctx context.Context, _ taskstate.Launch, _ string, _ func(string)) error {
 	close(s.asked)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// heldInputs places the inputs of a task when it is let, or until the task is stopped.
+type heldInputs struct{ let chan struct{} }
+
+func (s heldInputs) Place(ctx context.Context, l taskstate.Launch, _ string, say func(string)) error {
+	say("placing 2.1 GiB, 40 % here")
+	select {
+	case <-s.let:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestWhileInputsArePlacedThatIsReportedAndOtherTasksStart(t *testing.T) {
+	in := heldInputs{make(chan struct{})}
+	h := start(t, func(c *Config) { c.Starters, c.Inputs = 1, in })
+	fed := shell("true")
+	fed.Inputs = []taskstate.Input{{}}
+	starting := func(text string) func(taskstate.RunReport) bool {
+		return func(r taskstate.RunReport) bool { return r.State == taskstate.Starting && r.Message == text }
+	}
+	h.Start(launch(fed, 1))
+	h.until(taskstate.Task(testJob, 1, 1), starting("placing 2.1 GiB, 40 % here"))
+	h.Start(launch(fed, 2)) // no more are placed at once
+	h.until(taskstate.Task(testJob, 2, 1), starting("placing its inputs"))
+	h.Start(launch(shell("true"), 3))
+	if end := h.end(taskstate.Task(testJob, 3, 1)); end.State != taskstate.Complete {
+		t.Errorf("a task without inputs ends as %v", end.State)
+	}
+	close(in.let)
+	for slot := 1; slot <= 2; slot++ {
+		id := taskstate.Task(testJob, slot, 1)
+		h.end(id)
+		got := h.states(id)
+		if n := len(got); got[n-1] != taskstate.Complete || got[n-2] != taskstate.Running || got[0] != taskstate.Starting {
+			t.Errorf("slot %d: %v", slot, got)
+		}
+	}
+}
+
+func TestAStopEndsThePlacingOfInputs(t *testing.T) {
+	h := start(t, func(c *Config) { c.Starters, c.Inputs = 1, heldInputs{} })
+	fed := shell("true")
+	fed.Inputs = []taskstate.Input{{}}
+	for slot := 1; slot <= 2; slot++ { // the second waits for the first
+		h.Start(launch(fed, slot))
+	}
+	for slot := 2; slot >= 1; slot-- {
+		id := taskstate.Task(testJob, slot, 1)
+		h.Stop(id, taskstate.ReasonCancelled)
+		if end := h.end(id); end.State != taskstate.Shutdown || end.Reason != taskstate.ReasonCancelled {
+			t.Errorf("slot %d ends as %+v", slot, end)
+		}
+	}
 }
 
 func TestWithoutASupervisorCloseDoesNotWaitForWhatATaskNeeds(t *testing.T) {
