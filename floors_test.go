@@ -14,6 +14,7 @@ import (
 var floors = map[string]int{
 	"internal/pause":              0,
 	"internal/strain":             0,
+	"internal/far":                0,
 	"internal/atomicfile":         0,
 	"internal/wake":               0,
 	"internal/golden":             1,

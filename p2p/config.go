@@ -25,7 +25,7 @@ const (
 	dialTimeout       = 3 * time.Second
 	admittedStreams   = 256 // at once, of one protocol, each admitted peer: more than any part of ours opens
 	strangerStreams   = 4   // at once, each
-	strangerTime      = 10 * time.Second
+	strangerTime      = 20 * time.Second
 	strangerBytes     = 4 << 10 // that we read from one stream
 	strangerConns     = 128     // inbound connections of strangers, all together; then the idlest goes
 	strangerConnTime  = 30 * time.Second

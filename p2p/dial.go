@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/internal/strain"
 )
@@ -39,9 +40,10 @@ const (
 	connectTime = time.Hour       // what Connect was given is kept; identify, which tells no addresses, ends libp2p's own times
 )
 
-// Dial opens a stream, connecting first if need be. It fails within three seconds, or later on a
-// machine so busy that this process itself gets no time; Refused tells a dead process from silence.
-// The gate of the other side shows at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
+// Dial opens a stream, connecting first if need be. It fails within three seconds, or within some
+// round trips if the peer is known to be far away, or later on a machine so busy that this process
+// itself gets no time. Refused tells a dead process from silence. The gate of the other side shows
+// at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -50,7 +52,7 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	if p == h.id {
 		return nil, fmt.Errorf("dial %s: to itself", peerID)
 	}
-	ctx, cancel := strain.Timeout(ctx, dialTimeout)
+	ctx, cancel := strain.Timeout(ctx, h.allow(dialTimeout, p))
 	defer cancel()
 	s, err := h.open(ctx, p, name)
 	if err != nil {
@@ -120,7 +122,8 @@ func (h *Host) AddAddrs(peerID string, addrs []string) {
 // Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered,
 // that the peer answers on it, and that it has us in its roster: if not, the error is
 // ErrNotAdmitted, and the connection stays for the protocols strangers may open. Connections on
-// which nothing came back for three seconds are closed, so that the next Connect dials.
+// which nothing came back for three seconds, or for some round trips if the peer is far away, are
+// closed, so that the next Connect dials.
 func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -130,11 +133,12 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 		return errors.New("connect: to itself")
 	}
 	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), connectTime)
-	ctx, cancel := strain.Timeout(ctx, dialTimeout)
+	began, trip := time.Now(), h.rtt(p)
+	ctx, cancel := strain.Timeout(ctx, far.Allow(dialTimeout, trip))
 	defer cancel()
 	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
-		if !answered(err) {
+		if !answered(err) && (trip < remembered || time.Since(began) > 2*trip) { // else the caller left before an answer could come
 			// Connections without a sign of life, to a machine that slept or moved, would be used
 			// again and again.
 			for _, c := range old {
@@ -169,6 +173,7 @@ type searches struct {
 
 // search is shared by all who want a connection to one peer.
 type search struct {
+	began  time.Time
 	cancel context.CancelFunc
 	askers int // guarded by searches.mu
 	done   chan struct{}
@@ -179,24 +184,31 @@ func (s *searches) init() {
 	s.under, s.few = map[peer.ID]*search{}, make(chan struct{}, strainedDials)
 }
 
-// search looks for a connection to a peer until ctx ends. When nobody asks for it any more, a
-// search goes on all the same if the other side has taken it up: its work would be for nothing, and
-// would be done again for the next who asks.
+// search looks for a connection to a peer until ctx ends. When the last caller gives up, a search
+// goes on all the same if the other side has taken it up: its work would be for nothing, and would
+// be done again for the next caller. It also goes on for a while when that caller ran out of time:
+// the peer may be far away.
 func (h *Host) search(ctx context.Context, p peer.ID) error {
 	all := &h.searches
 	all.mu.Lock()
 	one := all.under[p]
 	if one == nil {
-		one = &search{done: make(chan struct{})}
+		one = &search{began: time.Now(), done: make(chan struct{})}
 		if !h.life.begin() {
 			all.mu.Unlock()
 			return net.ErrClosed
 		}
 		all.under[p] = one
 		var own context.Context
-		own, one.cancel = strain.Timeout(network.WithAllowLimitedConn(h.life.ctx, "search"), dialTimeout)
+		own, one.cancel = strain.Timeout(network.WithAllowLimitedConn(h.life.ctx, "search"), searchTime)
+		late := time.AfterFunc(unanswered, func() {
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			h.unasked(p, one)
+		})
 		go func() {
 			defer h.life.wg.Done()
+			defer late.Stop()
 			h.find(own, p, one)
 		}()
 	}
@@ -211,13 +223,21 @@ func (h *Host) search(ctx context.Context, p peer.ID) error {
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if one.askers--; one.askers == 0 && !h.greetings.toward(h.sw.Peerstore().Addrs(p)) {
-		one.cancel()
-		if all.under[p] == one {
-			delete(all.under, p) // it is over: who comes now begins another
-		}
+	if one.askers--; !errors.Is(ctx.Err(), context.DeadlineExceeded) || time.Since(one.began) >= unanswered {
+		h.unasked(p, one)
 	}
 	return err
+}
+
+// unasked ends a search that nobody asks for and nobody has taken up. The caller holds the lock.
+func (h *Host) unasked(p peer.ID, one *search) {
+	if one.askers > 0 || h.greetings.toward(h.sw.Peerstore().Addrs(p)) {
+		return
+	}
+	one.cancel()
+	if all := &h.searches; all.under[p] == one {
+		delete(all.under, p) // it is over: who comes now begins another
+	}
 }
 
 // find is a search: it dials, in its turn.

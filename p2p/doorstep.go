@@ -20,7 +20,7 @@ const (
 	handshakesEach   = 64  // of one address at once, over TCP; QUIC has as many places of its own
 	handshakesAll    = 512 // of all addresses, the same
 	handshakeGrace   = 500 * time.Millisecond
-	handshakeTime    = 5 * time.Second        // a handshake over TCP; QUIC's own is as short
+	handshakeTime    = 15 * time.Second       // a handshake over TCP; QUIC's own takes five seconds
 	handshakeForgot  = 15 * time.Second       // later no handshake counts, whatever became of it
 	handshakesProven = 16                     // QUIC handshakes of all addresses from which on an address must prove that it is no forgery
 	strangersPerID   = 2                      // inbound connections of one stranger
@@ -46,6 +46,7 @@ var errDoorstep = errors.New("too many like that at once")
 type connLimits struct {
 	network.ResourceManager
 	admitted func(string) bool
+	took     func(peer.ID, time.Duration) // hears how long the handshake of an admitted peer took; nil: nobody
 
 	mu        sync.Mutex
 	shaking   []*inbound // handshakes under way, oldest first
@@ -194,6 +195,9 @@ func (c *inbound) SetPeer(p peer.ID) error {
 		return err
 	}
 	stranger := !c.d.admitted(p.String())
+	if !stranger && c.d.took != nil {
+		c.d.took(p, time.Since(c.since))
+	}
 	out, ok := c.d.authenticated(c, p, stranger)
 	out.close()
 	if !ok {

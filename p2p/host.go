@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -38,6 +39,7 @@ type Host struct {
 	refusals  refusals
 	greetings greetings
 	searches  searches
+	distances distances
 	limits    *connLimits
 	sw        *swarm.Swarm
 	bus       event.Bus
@@ -82,6 +84,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.refusals.init()
 	h.searches.init()
+	h.greetings.distances, h.refusals.distances = &h.distances, &h.distances
 	if err := h.build(); err != nil {
 		h.Close()
 		return nil, err
@@ -95,6 +98,7 @@ func (h *Host) build() (err error) {
 		return fmt.Errorf("p2p: limits: %w", err)
 	}
 	h.limits = newDoorstep(limits, h.cfg.Admitted)
+	h.limits.took = func(p peer.ID, d time.Duration) { h.distances.note(p, d/2) } // a handshake that comes in is two round trips, over TCP
 	h.undo = append(h.undo, h.limits)
 	if err := h.network(); err != nil {
 		return err
@@ -131,7 +135,7 @@ func (h *Host) network() error {
 	h.bus = eventbus.NewBus()
 	h.sw, err = swarm.NewSwarm(h.id, store, h.bus,
 		swarm.WithConnectionGater(h.gate), swarm.WithResourceManager(h.limits), swarm.WithDialRanker(rankDials),
-		swarm.WithDialTimeout(strain.Most*dialTimeout), swarm.WithDialTimeoutLocal(strain.Most*dialTimeout), // ours are shorter
+		swarm.WithDialTimeout(strain.Most*searchTime), swarm.WithDialTimeoutLocal(strain.Most*searchTime), // ours are shorter
 		swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))
 	if err != nil {
 		return fmt.Errorf("p2p: %w", err)
@@ -155,7 +159,7 @@ func (h *Host) network() error {
 	h.undo = append(h.undo, h.bh)
 	h.doors = &listeners{id: h.id, sockets: h.cfg.Sockets, sw: h.sw, log: h.log}
 	h.peers = newPeers(h.sw, h.cfg.Admitted)
-	h.silence = &silence{life: h.life, sw: h.sw, hello: h.hello}
+	h.silence = &silence{life: h.life, sw: h.sw, hello: h.hello, allow: h.allow}
 	h.relays = newRelays(h)
 	return h.relays.use(upgrade)
 }

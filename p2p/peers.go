@@ -192,7 +192,7 @@ func (h *Host) promoted(p peer.ID) {
 	h.topics.lookAgain(p)
 	h.relays.wake.Set()
 	h.life.spawn(func() { // so that it looks at us again, too
-		ctx, cancel := context.WithTimeout(h.life.ctx, dialTimeout)
+		ctx, cancel := context.WithTimeout(h.life.ctx, h.allow(dialTimeout, p))
 		defer cancel()
 		if err := h.hello(ctx, p); err != nil {
 			h.log.Debug("hello to a newly admitted peer", "peer", p, "err", err)

@@ -14,17 +14,21 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"github.com/coveyproject/covey/internal/far"
 )
 
 const (
 	refusalAge   = time.Second            // how long "nobody listens on that port" is believed for QUIC
-	refusalGrace = 300 * time.Millisecond // how long a dial goes on with other addresses after the one that used to work refused
+	refusalGrace = 300 * time.Millisecond // how long a dial goes on with other addresses after the one that used to work refused; some round trips if the peer was far away
 )
 
 // refusals knows what refused TCP dials mean. Our peers listen on one port with TCP and QUIC, and a
 // UDP dial to a dead process would otherwise keep us waiting for seconds to learn the same; so
 // would addresses that lead nowhere from here.
 type refusals struct {
+	distances *distances
+
 	mu    sync.Mutex
 	at    map[string]time.Time   // ip:port refused, when
 	last  map[peer.ID]netip.Addr // where a peer was when we last had a direct connection
@@ -65,7 +69,7 @@ func (r *refusals) note(p peer.ID, m ma.Multiaddr, err error) {
 	}
 	for d := range r.dials[p] {
 		if d.timer == nil {
-			d.timer = time.AfterFunc(refusalGrace, func() { d.cancel(syscall.ECONNREFUSED) })
+			d.timer = time.AfterFunc(far.Allow(refusalGrace, r.distances.last(p)), func() { d.cancel(syscall.ECONNREFUSED) })
 		}
 	}
 }

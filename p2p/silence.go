@@ -20,10 +20,12 @@ type silence struct {
 	life    *life
 	sw      *swarm.Swarm
 	hello   func(context.Context, peer.ID) error
+	allow   func(time.Duration, peer.ID) time.Duration
 	looking sync.Map // the peers whose connections are being looked at
 }
 
-// Doubt closes the connections to a peer on which it does not answer within a second. Others say
+// Doubt closes the connections to a peer on which it does not answer within a second, or within
+// some round trips if it is far away. Others say
 // that it is gone, which is right or not: a silently dead connection would make dials to its next
 // life hang, and one that works is better news than theirs. It returns at once.
 func (h *Host) Doubt(peerID string) {
@@ -51,13 +53,14 @@ func (s *silence) heard(p peer.ID) {
 	})
 }
 
-// check closes the connections to a peer on which it does not answer in time.
+// check closes the connections to a peer on which it does not answer in time. One that is far away
+// has some round trips for that.
 func (s *silence) check(p peer.ID, patience time.Duration) {
 	old := s.sw.ConnsToPeer(p)
 	if len(old) == 0 {
 		return
 	}
-	ctx, cancel := strain.Timeout(network.WithNoDial(s.life.ctx, "doubt"), patience)
+	ctx, cancel := strain.Timeout(network.WithNoDial(s.life.ctx, "doubt"), s.allow(patience, p))
 	defer cancel()
 	if err := s.hello(ctx, p); err == nil || answered(err) {
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -80,11 +81,13 @@ func (t *socketTransport) dial(ctx context.Context, a ma.Multiaddr, p peer.ID, s
 	if err := scope.SetPeer(p); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	c, err := dialOn(ctx, t.sockets, a)
+	began := time.Now()
+	c, err := redial(ctx, func(ctx context.Context) (manet.Conn, error) { return dialOn(ctx, t.sockets, a) })
 	if err != nil {
 		return nil, err
+	}
+	if o, ok := ctx.Value(greetingKey{}).(*greeting); ok {
+		o.taken(time.Since(began))
 	}
 	direction := network.DirOutbound
 	if simultaneous, isClient, _ := network.GetSimultaneousConnect(ctx); simultaneous && !isClient {

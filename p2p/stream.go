@@ -18,7 +18,8 @@ import (
 type Net interface {
 	// Self is the own peer id.
 	Self() string
-	// Dial opens a stream to peer. It fails within three seconds, or when ctx ends; Refused tells
+	// Dial opens a stream to peer. It fails within three seconds – some round trips, if the peer is
+	// known to be far away – or when ctx ends; Refused tells
 	// why. The caller closes it.
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 	// Handle serves protocol: h runs in its own goroutine for each inbound stream and closes c. A

@@ -61,7 +61,7 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 		return nil, err
 	}
 	upgrade = doorUpgrader{plain, h.limits, h.gate, h.line}
-	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout), tcp.WithDialerForAddr(h.greetings.dialer))
+	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(searchTime), tcp.WithDialerForAddr(h.greetings.dialer))
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 }
 
 func (t *tcpTransport) dial(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
-	ctx, end := t.under.begin(ctx, a)
+	ctx, end := t.under.begin(ctx, a, p)
 	defer end()
 	return t.updatingTransport.DialWithUpdates(ctx, a, p, up)
 }
@@ -230,6 +230,8 @@ func (t *quicTransport) Close() error {
 // waits for their outcome. Otherwise machines with much to do, where a handshake takes longer than
 // QUIC's head start for TCP, would make two of each.
 type greetings struct {
+	distances *distances
+
 	mu   sync.Mutex
 	with map[netip.AddrPort]*greeting
 }
@@ -237,6 +239,7 @@ type greetings struct {
 // greeting is one dial over TCP; its tracker's lock guards it.
 type greeting struct {
 	all   *greetings
+	peer  peer.ID
 	to    netip.AddrPort
 	ended chan struct{}
 }
@@ -244,17 +247,18 @@ type greeting struct {
 type greetingKey struct{}
 
 // begin tracks a dial. The returned function ends it.
-func (g *greetings) begin(ctx context.Context, a ma.Multiaddr) (context.Context, func()) {
+func (g *greetings) begin(ctx context.Context, a ma.Multiaddr, p peer.ID) (context.Context, func()) {
 	to, ok := hostAndPort(a)
 	if !ok {
 		return ctx, func() {}
 	}
-	one := &greeting{all: g, to: to, ended: make(chan struct{})}
+	one := &greeting{all: g, peer: p, to: to, ended: make(chan struct{})}
 	return context.WithValue(ctx, greetingKey{}, one), one.end
 }
 
-// taken is called when the connection stands.
-func (o *greeting) taken() {
+// taken is called when the connection stands, which took a round trip.
+func (o *greeting) taken(trip time.Duration) {
+	o.all.distances.note(o.peer, trip)
 	o.all.mu.Lock()
 	defer o.all.mu.Unlock()
 	if o.all.with == nil {
@@ -307,9 +311,10 @@ type greetingDialer struct{}
 // DialContext implements tcp.ContextDialer.
 func (greetingDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, network, address)
+	began := time.Now()
+	c, err := redial(ctx, func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, network, address) })
 	if o, ok := ctx.Value(greetingKey{}).(*greeting); ok && err == nil {
-		o.taken()
+		o.taken(time.Since(began))
 	}
 	return c, err
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 )
 
@@ -198,7 +199,7 @@ func (h *Host) Dial(ctx context.Context, peer, protocol string) (net.Conn, error
 	if peer == h.id {
 		return nil, fmt.Errorf("dial %s: to itself", peer)
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.patience())
 	defer cancel()
 	if err := h.reach(ctx, peer); err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", peer, protocol, err)
@@ -221,10 +222,20 @@ func (h *Host) Dial(ctx context.Context, peer, protocol string) (net.Conn, error
 
 // Connect checks that a peer answers; addrs are not needed here.
 func (h *Host) Connect(ctx context.Context, peer string, _ []string) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.patience())
 	defer cancel()
 	return h.reach(ctx, peer)
 }
+
+// RTT is the round trip to any peer.
+func (h *Host) RTT(string) time.Duration {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	return 2 * h.net.delay
+}
+
+// patience is how long a dial waits, as on the real host.
+func (h *Host) patience() time.Duration { return far.Allow(dialTimeout, h.RTT("")) }
 
 // SetAddrs does nothing: names are enough here.
 func (h *Host) SetAddrs(string, []string) {}
