@@ -9,8 +9,11 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	"github.com/coveyproject/covey/internal/far"
 )
 
 // Caps of what one exchange of everything may bring.
@@ -34,6 +37,16 @@ type syncConn struct {
 
 	read bool
 	in   bytes.Reader
+}
+
+// SetDeadline implements net.Conn. memberlist's own deadlines are too short for a peer that is far
+// away: that one has some round trips.
+func (s *syncConn) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		return s.Conn.SetDeadline(t)
+	}
+	now := time.Now()
+	return s.Conn.SetDeadline(now.Add(far.For(s.t.net, s.peer, t.Sub(now))))
 }
 
 // Close closes the stream, once.

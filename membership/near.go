@@ -70,10 +70,12 @@ type neighbours struct {
 	next    int                // of those near, the one that was looked after last
 	tending int                // of those near that are looked after now
 	silent  map[string]silence // those near that were silent when they were looked after last
+
+	tendedFar map[string]bool // those far away that are looked after now; see tendFar
 }
 
 func newNeighbours(m *Membership) *neighbours {
-	return &neighbours{m: m, hood: newNeighbourhood(m.self, nil, nil), silent: map[string]silence{}}
+	return &neighbours{m: m, hood: newNeighbourhood(m.self, nil, nil), silent: map[string]silence{}, tendedFar: map[string]bool{}}
 }
 
 // update takes over who is not dead.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -195,7 +196,7 @@ func (m *Membership) claimGone(peer string, v Verdict, lives uint64) {
 // connect dials a peer afresh. A connection that breaks under the first try is no refusal yet:
 // the next try tells.
 func (p *prober) connect(ctx context.Context, peer string, addrs []string) outcome {
-	ctx, cancel := context.WithTimeout(ctx, probeConnect)
+	ctx, cancel := context.WithTimeout(ctx, far.For(p.cfg.Host, peer, probeConnect))
 	defer cancel()
 	for {
 		err := p.cfg.Host.Connect(ctx, peer, addrs)
@@ -223,7 +224,11 @@ func (p *prober) askOthers(ctx context.Context, peer string) outcome {
 	}
 	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	others = others[:min(len(others), probeWitness)]
-	ctx, cancel := context.WithTimeout(ctx, probeAnswer)
+	patience := probeAnswer
+	for _, id := range others {
+		patience = max(patience, far.For(p.cfg.Net, id, probeAnswer))
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answers := make(chan outcome, len(others))
 	for _, id := range others {
@@ -244,7 +249,7 @@ func (p *prober) ask(ctx context.Context, witness, peer string) outcome {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if c.SetDeadline(time.Now().Add(probeAnswer)) != nil || wire.NewWriter(c, probeFrame).Send(probeRequest{Peer: peer}) != nil {
+	if c.SetDeadline(time.Now().Add(far.For(p.cfg.Net, witness, probeAnswer))) != nil || wire.NewWriter(c, probeFrame).Send(probeRequest{Peer: peer}) != nil {
 		return unclear
 	}
 	var a probeAnswerFrame

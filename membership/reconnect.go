@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/internal/strain"
 	"github.com/coveyproject/covey/p2p"
@@ -46,6 +47,8 @@ type absentees interface {
 	bookAddrs(id string) []string
 	note(id string, err error)
 	running() *memberlist.Memberlist
+	livesOf(id string) uint64
+	pinged(id string, rtt time.Duration)
 }
 
 // kick asks for a peer to be reached. When the queue is full the loop comes round to it by itself.
@@ -210,10 +213,24 @@ func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 	})
 }
 
-// greet lets a peer hear of this one: if gossip has not told it, it asks for more.
+// greet lets a peer hear of this one: if gossip has not told it, it asks for more. It waits for the
+// answer, for ProbeTimeout at most; of a peer that is farther away than that, for some round trips.
 func (r *reacher) greet(id string) {
-	if list := r.absentees.running(); list != nil {
-		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: wantedPort})
+	list := r.absentees.running()
+	if list == nil {
+		return
+	}
+	lives, rtt := r.absentees.livesOf(id), far.RTT(r.host, id)
+	_, err := list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: wantedPort})
+	if err == nil || rtt <= r.timings.Probe {
+		return
+	}
+	for end := time.Now().Add(far.Allow(0, rtt)); time.Now().Before(end) && r.absentees.running() != nil; {
+		if r.absentees.livesOf(id) != lives {
+			r.absentees.pinged(id, rtt)
+			return
+		}
+		time.Sleep(r.timings.ProbeTimeout)
 	}
 }
 
@@ -234,7 +251,7 @@ func each(ids []string, f func(id string)) {
 // reach connects to a peer and exchanges everything with it: each side learns that the other lives,
 // and whom it knows.
 func (r *reacher) reach(ctx context.Context, id string) error {
-	ctx, cancel := strain.Timeout(ctx, connectLimit)
+	ctx, cancel := strain.Timeout(ctx, far.For(r.host, id, connectLimit))
 	defer cancel()
 	if err := r.host.Connect(ctx, id, r.absentees.bookAddrs(id)); err != nil {
 		return err

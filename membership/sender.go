@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p"
 )
 
@@ -140,7 +141,7 @@ func (s *sender) write(buf []byte) error {
 }
 
 func (s *sender) dial() error {
-	ctx, cancel := context.WithTimeout(s.t.ctx, writeDeadline)
+	ctx, cancel := context.WithTimeout(s.t.ctx, far.For(s.t.net, s.peer, writeDeadline))
 	defer cancel()
 	c, err := s.t.net.Dial(ctx, s.peer, PacketProtocol)
 	s.met.Store(true)

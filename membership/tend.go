@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/strain"
 )
 
@@ -31,6 +32,30 @@ func (n *neighbours) tend() {
 	}
 }
 
+// tendFar looks after a member in place of memberlist, if its answer to a probe of memberlist's
+// would come too late, and tells whether that is so. It returns at once.
+func (n *neighbours) tendFar(peer string) bool {
+	if far.RTT(n.m.cfg.Net, peer) <= n.m.timings.Probe {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tendedFar[peer] || len(n.tendedFar) >= tendAtOnce {
+		return true
+	}
+	begun := n.m.probes.begin(func(ctx context.Context) {
+		n.lookAfter(ctx, peer)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.tendedFar, peer)
+	})
+	if begun {
+		n.tending++
+		n.tendedFar[peer] = true
+	}
+	return true
+}
+
 // lookAfter pings a member, has others ask it if it is silent, and has memberlist suspect it if
 // they hear nothing either. One that is dialled for the first time, which takes long where many
 // start at once, is pinged only.
@@ -45,7 +70,7 @@ func (n *neighbours) lookAfter(ctx context.Context, peer string) {
 		return
 	}
 	met, lives := m.transport.met(peer), m.livesOf(peer)
-	m.reach.greet(peer) // waits for ProbeTimeout
+	m.reach.greet(peer) // waits for the answer
 	silent := func() bool { return met && m.livesOf(peer) == lives && ctx.Err() == nil }
 	if n.doubts(peer, lives, silent()) && !n.vouched(ctx, peer) && silent() {
 		m.tellGone(peer, false)
@@ -76,9 +101,10 @@ func (n *neighbours) doubts(peer string, lives uint64, silent bool) bool {
 	return q.times >= strainedBy || !n.m.cfg.strained()
 }
 
-// vouched tells whether others get an answer from a peer, within about a probe's time.
+// vouched tells whether others get an answer from a peer, within about a probe's time, or within
+// some round trips to a peer that is far away.
 func (n *neighbours) vouched(ctx context.Context, peer string) bool {
-	ctx, cancel := strain.Timeout(ctx, n.m.timings.Probe)
+	ctx, cancel := strain.Timeout(ctx, far.For(n.m.cfg.Net, peer, n.m.timings.Probe))
 	defer cancel()
 	return n.m.probes.askOthers(ctx, peer) == answered
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/p2p"
 
@@ -40,6 +41,7 @@ type transport struct {
 	near     func(peer string) bool // memberlist may turn to that peer as it likes,
 	allNear  func() bool            // and to any,
 	instead  func() string          // or to this one
+	tendFar  func(peer string) bool // looks after a peer that is too far away for memberlist's probes
 	tend     func()                 // looks after the next one near, in place of whom memberlist probes
 	got      func(packet []byte)    // looks at what others tell memberlist
 	packets  chan *memberlist.Packet
@@ -61,7 +63,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(m *Membership) *transport {
 	t := &transport{
-		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, near: m.near.has, allNear: m.near.all, instead: m.near.instead, tend: m.near.tend, got: m.pump.saw,
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, near: m.near.has, allNear: m.near.all, instead: m.near.instead, tend: m.near.tend, tendFar: m.near.tendFar, got: m.pump.saw,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		senders: map[string]*sender{}, inbound: map[string]int{}, syncs: map[string]int{},
 	}
@@ -131,12 +133,18 @@ func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 // nowhere.
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
 
-// errTended ends a probe of memberlist's in a large cluster. memberlist takes it for this peer's
-// own fault and suspects nobody.
+// errTended ends a probe of memberlist's in a large cluster, or of a peer far away. memberlist
+// takes it for this peer's own fault and suspects nobody.
 var errTended = errors.New("membership: those near are looked after in turn")
 
 // WriteToAddress queues a packet of memberlist's for a peer, or has somebody near take its news.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if !wanted(a) && probes(b) && t.near(a.Name) && t.tendFar(a.Name) {
+		if news := withoutProbe(b); len(news) > 0 {
+			t.write(pack(news), a.Name)
+		}
+		return time.Now(), errTended
+	}
 	if wanted(a) || t.allNear() || t.near(a.Name) && !probes(b) {
 		t.write(b, a.Name)
 		return time.Now(), nil
@@ -170,6 +178,17 @@ func (t *transport) passBy(b []byte, peer string) error {
 		return errTended
 	}
 	return nil
+}
+
+// withoutProbe is what else a packet with a ping carries.
+func withoutProbe(packet []byte) (news [][]byte) {
+	_ = split(packet, func(msg []byte) bool {
+		if msg[0] != pingMsg {
+			news = append(news, msg)
+		}
+		return true
+	})
+	return news
 }
 
 // probes tells whether a packet has a ping in it.
@@ -230,7 +249,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	if !wanted(a) && !t.near(peer) { // memberlist chose it at random: another does as well
 		peer = t.instead()
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	ctx, cancel := context.WithTimeout(t.ctx, far.For(t.net, peer, timeout))
 	defer cancel()
 	c, err := t.net.Dial(ctx, peer, SyncProtocol)
 	if err != nil {
@@ -245,7 +264,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 
 // track ties a stream to the transport's life.
 func (t *transport) track(peer string, c net.Conn) (*syncConn, error) {
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(far.For(t.net, peer, 10*time.Second))); err != nil {
 		c.Close()
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p/wire"
 )
 
@@ -16,6 +17,8 @@ type talk struct {
 	c    net.Conn
 	r    *wire.Reader
 	w    *wire.Writer
+
+	patience time.Duration // for one frame
 }
 
 type parcel struct {
@@ -26,18 +29,18 @@ type parcel struct {
 }
 
 func newTalk(x *Exchange, peer string, c net.Conn) *talk {
-	return &talk{x: x, peer: peer, c: c, r: wire.NewReader(c, 0), w: wire.NewWriter(c, 0)}
+	return &talk{x: x, peer: peer, c: c, r: wire.NewReader(c, 0), w: wire.NewWriter(c, 0), patience: far.For(x.cfg.Net, peer, frameDeadline)}
 }
 
 func (t *talk) send(v any) error {
-	if err := t.c.SetWriteDeadline(time.Now().Add(frameDeadline)); err != nil {
+	if err := t.c.SetWriteDeadline(time.Now().Add(t.patience)); err != nil {
 		return err
 	}
 	return t.w.Send(v)
 }
 
 func (t *talk) read(v any) error {
-	if err := t.c.SetReadDeadline(time.Now().Add(frameDeadline)); err != nil {
+	if err := t.c.SetReadDeadline(time.Now().Add(t.patience)); err != nil {
 		return err
 	}
 	return t.r.Read(v)
