@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/internal/strain"
 	"github.com/coveyproject/covey/p2p"
@@ -129,16 +131,13 @@ const (
 	rankStep = 75 * time.Millisecond
 	// standPause is pause on fast links: long enough for another one to be elected.
 	permitPause = 40 * time.Millisecond
-	// farthest bounds what a measured round trip counts for: one that is longer was measured while
-	// the machine slept.
-	farthest = time.Second
 )
 
 // patienceFor is that of voters whose longest round trip is rtt. A question takes one, and another
 // to open a stream for it.
 func patienceFor(rtt time.Duration) patience {
 	const h = heartbeat
-	rtt = min(rtt, farthest)
+	rtt = min(rtt, far.Away)
 	leader := max(h, h/2+2*rtt)
 	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(permitPause, rtt/2), way: rtt / 2}
 }
@@ -155,8 +154,8 @@ func (p *prober) patience(s *seat) patience {
 	}
 	var rtt time.Duration
 	for _, c := range p.cfg.Candidates() {
-		if votes[c.Peer] {
-			rtt = max(rtt, c.RTT)
+		if votes[c.Peer] && c.Peer != p.cfg.Self {
+			rtt = max(rtt, cmp.Or(c.RTT, far.RTT(p.cfg.Net, c.Peer)))
 		}
 	}
 	return patienceFor(rtt)
@@ -180,6 +179,7 @@ type caller struct {
 // ask asks one question.
 func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
 	var a voterAnswer
+	timeout = far.For(k.net, peer, timeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := k.net.Dial(ctx, peer, VoterProtocol)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -35,7 +36,7 @@ func (f *following) run() error {
 	if f.anew = f.n.compared.wrong(); f.anew {
 		h.Generation, h.Index = 0, 0
 	}
-	_ = f.c.SetDeadline(time.Now().Add(greetTimeout))
+	_ = f.c.SetDeadline(time.Now().Add(far.For(f.n.cfg.Net, f.peer, greetTimeout)))
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (f *following) run() error {
 		if err := f.handle(fr); err != nil {
 			return err
 		}
-		patience := 3 * bookmarkEvery
+		patience := far.For(f.n.cfg.Net, f.peer, 3*bookmarkEvery)
 		if !f.synced {
 			patience = max(patience, followTimeout)
 		}

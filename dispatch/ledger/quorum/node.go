@@ -3,11 +3,13 @@ package quorum
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/limit"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -62,6 +64,27 @@ func (n *Node) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return 
 
 // Changed is closed when coordinator or epoch change after the call.
 func (n *Node) Changed() <-chan struct{} { return n.wakes.changed.wait() }
+
+// Distance is how long a decision is on its way: the round trip to the coordinator or, if that is
+// longer, to a majority of the voters. It is 0 where none was measured.
+func (n *Node) Distance() time.Duration {
+	var trips []time.Duration
+	for _, v := range n.dir.list() {
+		if v.Voting && v.Peer != n.cfg.Self {
+			trips = append(trips, far.RTT(n.cfg.Net, v.Peer))
+		} else if v.Voting {
+			trips = append(trips, 0)
+		}
+	}
+	var most time.Duration
+	if slices.Sort(trips); len(trips) > 0 {
+		most = trips[len(trips)/2]
+	}
+	if coord, _, ok := n.dir.coordinator(); ok && coord != n.cfg.Self {
+		most = max(most, far.RTT(n.cfg.Net, coord))
+	}
+	return most
+}
 
 // InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and
 // has caught up. at is when it last was known to be (zero: never).

@@ -37,6 +37,7 @@ type seat struct {
 	fsm        *fsm
 	closeWatch func()
 	opened     time.Time
+	relaxed    atomic.Bool                   // raft's timers are those of a leader
 	seen       atomic.Bool                   // a configuration that contains this server was seen
 	config     longLock                      // one change of the configuration is worked out and made at a time
 	settings   sync.Mutex                    // one change of raft's settings at a time
@@ -66,7 +67,8 @@ func soundState(snapshot []byte) error {
 // itself 3.75 to 11.25 s after the last word. That leaves the probe time over long links, too:
 // raft's candidate asks whether it may stand while others still know a leader, is refused, and then
 // waits so long again without a vote for anybody. Slower would save little: what is left wakes a
-// coordinator up five times a second, of about 25.
+// coordinator up five times a second, of about 25. Over links that are slower still, all of that
+// grows with the round trip (see terms.patience and seatTransport.heartbeat).
 const (
 	raftLease    = 2 * time.Second
 	raftPatience = 25 * heartbeat / 2

@@ -102,6 +102,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 	t.stale.news.Set()
 	t.disk.unpark() // a write of before was not seen
 	t.feed.ring.bound(t.cfg.RingBytes)
+	t.terms.tune(s)
 	s.observe(t.leaderMoved)
 	if err := t.saveMemo(); err != nil {
 		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), t.close())
@@ -200,6 +201,7 @@ func (t *seating) takenAway() bool {
 func (t *seating) keep() {
 	t.marks.save(false)
 	if s := t.place.seat.Load(); s != nil {
+		t.terms.tune(s)
 		s.renewLog()
 		s.fsm.snapshotIfDue(s)
 		_ = s.store.Note() // Health says what is wrong with the disk

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -14,7 +15,7 @@ import (
 // handleVoter answers one question.
 func (n *Node) handleVoter(peer string, c net.Conn) {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(voterTimeout))
+	_ = c.SetDeadline(time.Now().Add(far.For(n.cfg.Net, peer, voterTimeout)))
 	var ask voterAsk
 	if err := wire.NewReader(c, raftHelloCap).Read(&ask); err != nil {
 		return
@@ -116,7 +117,7 @@ func (t *seating) status(ask seatAsk) (voterAnswer, error) {
 // handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or
 // it was refused.
 func (n *Node) handleRaft(peer string, c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
+	_ = c.SetDeadline(time.Now().Add(far.For(n.cfg.Net, peer, raftHelloTimeout)))
 	var h raftHello
 	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {
 		_ = c.Close()
@@ -140,7 +141,7 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	_ = s.stream.offer(c)
+	_ = s.stream.offer(c, peer)
 }
 
 // admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that

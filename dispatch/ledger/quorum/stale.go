@@ -381,12 +381,15 @@ type seatTransport struct {
 	seat  *seat
 	stale *staleness
 	calls chan raft.RPC
+
+	mu     sync.Mutex
+	pulses map[raft.ServerID]*pulse // of the servers that are far away
 }
 
 var _ raft.WithPreVote = (*seatTransport)(nil)
 
 func newSeatTransport(s *seat, t *staleness) *seatTransport {
-	return &seatTransport{NetworkTransport: s.trans, seat: s, stale: t, calls: make(chan raft.RPC)}
+	return &seatTransport{NetworkTransport: s.trans, seat: s, stale: t, calls: make(chan raft.RPC), pulses: map[raft.ServerID]*pulse{}}
 }
 
 // AppendEntries implements raft.Transport.
@@ -396,6 +399,9 @@ func (x *seatTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r
 	}
 	if x.stale.stale() {
 		return errStaleSeat
+	}
+	if isHeartbeat(req) {
+		return x.heartbeat(id, to, req, resp)
 	}
 	return x.NetworkTransport.AppendEntries(id, to, req, resp)
 }

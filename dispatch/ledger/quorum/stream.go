@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -59,7 +60,7 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(timeout, raftHelloTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), far.For(s.net, peer, min(timeout, raftHelloTimeout)))
 	defer cancel()
 	c, err := s.dialGreet(ctx, peer, string(address))
 	if errors.Is(err, errOvertaken) {
@@ -68,7 +69,7 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, err
 	}
-	return s.keep(c)
+	return s.keep(c, peer)
 }
 
 // errOvertaken: the greeting was refused, and showed a mark that is no longer this voter's. Two
@@ -82,7 +83,7 @@ func (s *streamLayer) dialGreet(ctx context.Context, peer taskstate.PeerID, to s
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
+	_ = c.SetDeadline(time.Now().Add(far.For(s.net, peer, raftHelloTimeout)))
 	if err := s.greet(c, peer, to); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -142,17 +143,17 @@ func (s *streamLayer) own(shown []mark.Signed) mark.Mark {
 
 func (s *streamLayer) dialSelf() (net.Conn, error) {
 	a, b := net.Pipe()
-	if _, err := s.keep(a); err != nil {
+	if _, err := s.keep(a, s.self.Peer); err != nil {
 		return nil, err
 	}
-	if err := s.offer(b); err != nil {
+	if err := s.offer(b, s.self.Peer); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
 
 // keep remembers a connection, so that Close ends it.
-func (s *streamLayer) keep(c net.Conn) (net.Conn, error) {
+func (s *streamLayer) keep(c net.Conn, peer taskstate.PeerID) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -160,12 +161,12 @@ func (s *streamLayer) keep(c net.Conn) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	s.conns[c] = struct{}{}
-	return &keptConn{Conn: c, layer: s}, nil
+	return &keptConn{Conn: c, layer: s, peer: peer}, nil
 }
 
 // offer hands an accepted connection to raft and returns at once; raft owns it then.
-func (s *streamLayer) offer(c net.Conn) error {
-	k, err := s.keep(c)
+func (s *streamLayer) offer(c net.Conn, peer taskstate.PeerID) error {
+	k, err := s.keep(c, peer)
 	if err != nil {
 		return err
 	}
@@ -215,6 +216,17 @@ func (a serverAddr) String() string { return string(a) }
 type keptConn struct {
 	net.Conn
 	layer *streamLayer
+	peer  taskstate.PeerID // at the other end
+}
+
+// SetDeadline implements net.Conn. Raft's own deadlines are those of fast links: a voter that is
+// far away has some round trips.
+func (k *keptConn) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		return k.Conn.SetDeadline(t)
+	}
+	now := time.Now()
+	return k.Conn.SetDeadline(now.Add(far.For(k.layer.net, k.peer, t.Sub(now))))
 }
 
 func (k *keptConn) Close() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/ledger/quorum/store"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -181,15 +182,39 @@ func (t *terms) finish(l *leading) {
 // three eighths to three quarters of a lease apart. The lease still sees one in time, a follower
 // hears two before it loses patience, and that depends on its own patience alone.
 func (t *terms) relax(s *seat, leader bool) {
-	err := s.reload(func(c *raft.ReloadableConfig) {
-		c.HeartbeatTimeout, c.ElectionTimeout = raftPatience, raftPatience
-		if leader {
-			c.HeartbeatTimeout, c.ElectionTimeout = 15*raftLease/4, 15*raftLease/4
-		}
-	})
+	s.relaxed.Store(leader)
+	t.tune(s)
+}
+
+// leaderPatience is what a leader's heartbeats are derived from. A far follower has it, too: it may
+// lead next, and its first heartbeat must not come later.
+const leaderPatience = 15 * raftLease / 4
+
+// tune has raft's timers be those of a leader, or of a follower as far away as this one.
+func (t *terms) tune(s *seat) {
+	election := t.patience()
+	heartbeat := min(election, leaderPatience)
+	if s.relaxed.Load() {
+		heartbeat, election = leaderPatience, max(election, leaderPatience)
+	}
+	if c := s.raft.ReloadableConfig(); c.HeartbeatTimeout == heartbeat && c.ElectionTimeout == election {
+		return
+	}
+	err := s.reload(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election })
 	if err != nil {
 		t.cfg.Log.Warn("raft refuses its timers", "err", err)
 	}
+}
+
+// patience is raftPatience, or some round trips to the farthest voter.
+func (t *terms) patience() time.Duration {
+	patience := raftPatience
+	for _, v := range t.dir.list() {
+		if v.Peer != t.cfg.Self {
+			patience = max(patience, far.For(t.cfg.Net, v.Peer, raftPatience))
+		}
+	}
+	return patience
 }
 
 // resign ends a term as if raft had said that it is over; false if there is none.
