@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/pause"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
@@ -30,7 +31,7 @@ func (n *Node) Leave(ctx context.Context) error {
 // coordinatorAnswers tells whether a coordinator answers, now or as soon as any order waits for
 // one: an election turns nobody away who leaves.
 func (n *Node) coordinatorAnswers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, orders.AcceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, far.Allow(orders.AcceptTimeout, n.ledger.Distance()))
 	defer cancel()
 	for n.view.AskCluster(ctx, "") == nil {
 		if pause.For(ctx, 50*time.Millisecond) != nil {

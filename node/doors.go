@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/p2p"
@@ -21,6 +22,9 @@ type dialer struct {
 
 // SetAddrs implements membership.Host.
 func (d dialer) SetAddrs(peer string, addrs []string) { d.host.SetAddrs(peer, addrs) }
+
+// RTT is the round trip to a peer, 0 if it was not measured.
+func (d dialer) RTT(peer string) time.Duration { return d.host.RTT(peer) }
 
 // Connect implements membership.Host.
 func (d dialer) Connect(ctx context.Context, peer string, addrs []string) error {

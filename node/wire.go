@@ -183,6 +183,7 @@ func (n *Node) coordConfig() coordinator.Config {
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano()), Heard: n.table.Get, Clocks: n.ledger.Clocks, StartWithin: n.cfg.Machine.StartWithin},
 		Ledger: n.cfg.Machine.decides(n.ledger), OpenEnvelope: n.statuses.open, Known: n.statuses.comes, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
+		Away:  n.host.RTT,
 	}
 }
 
@@ -378,6 +379,6 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 
 func newStatuses(n *Node) *statuses {
 	s := &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: wake.New()}
-	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Known: s.known, Seats: n.voting})
+	s.asker = highwater.NewAsker(highwater.AskerConfig{Self: n.self, Dial: n.host.Dial, Net: n.host, Known: s.known, Seats: n.voting})
 	return s
 }

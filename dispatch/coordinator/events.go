@@ -92,6 +92,7 @@ type (
 		Peer  taskstate.PeerID
 		Hello session.Hello
 		Known Known
+		Away  time.Duration // the round trip to it, 0 if it was not measured
 	}
 	// SessionFrame is a later frame of a stream, other than Hello and Batch.
 	SessionFrame struct {

@@ -433,6 +433,7 @@ type workerSession struct {
 	opened      time.Time
 	heard       time.Time // last sign of life
 	grace       time.Duration
+	away        time.Duration // the round trip to the worker when it came
 	load        *session.Load // of its machine, as far as it says
 	reported    bool
 	welcomed    bool

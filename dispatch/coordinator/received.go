@@ -11,7 +11,8 @@ import (
 // onHello opens a session or refuses it. A session the peer still had is taken over: its stream is
 // half open.
 func (c *Core) onHello(ev SessionOpened) {
-	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.clock.Now(), heard: c.clock.Now(), grace: c.cfg.Grace, known: ev.Known}
+	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.clock.Now(), heard: c.clock.Now(), known: ev.Known, away: ev.Away}
+	s.grace = c.sessions.graceOf(s)
 	p := c.peers.of(ev.Peer)
 	s.p = p
 	if no := c.sessions.objection(p, ev.Hello); no != nil {

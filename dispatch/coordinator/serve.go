@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/p2p/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 // whom to ask.
 func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(far.Allow(helloTimeout, c.cfg.Away(peer))))
 	r := wire.NewReader(conn, 0)
 	var first session.Up
 	if err := r.Read(&first); err != nil || first.Hello == nil {
@@ -39,7 +40,7 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 		return
 	}
 	defer t.work.Done()
-	opened := SessionOpened{Peer: peer, Hello: *first.Hello}
+	opened := SessionOpened{Peer: peer, Hello: *first.Hello, Away: c.cfg.Away(peer)}
 	if c.cfg.Known != nil {
 		var err error
 		if opened.Known, err = c.cfg.Known(t.ctx, peer, first.Hello); err != nil {
@@ -106,7 +107,7 @@ func (t *term) post(ev termEvent) bool {
 // silent; the deadline is for the case that nobody else does.
 func (t *term) read(l *workerStream, r *wire.Reader) {
 	for {
-		_ = l.c.SetReadDeadline(time.Now().Add(2 * time.Duration(t.grace.Load())))
+		_ = l.c.SetReadDeadline(time.Now().Add(2 * far.Allow(time.Duration(t.grace.Load()), t.cfg.Away(l.peer))))
 		var up session.Up
 		if err := r.Read(&up); err != nil {
 			t.cfg.Log.Debug("session stream ended", "peer", l.peer, "err", err)

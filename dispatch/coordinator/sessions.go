@@ -8,6 +8,7 @@ import (
 	"github.com/coveyproject/covey/dispatch/coordinator/clock"
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -152,6 +153,12 @@ func (p *peerState) heardOf() (out []session.Grant) {
 	return out
 }
 
+// graceOf is the grace of a session: that of the cluster, or some round trips if the worker is far
+// away.
+func (ss *sessions) graceOf(s *workerSession) time.Duration {
+	return far.Allow(ss.cfg.Grace, s.away)
+}
+
 // pace is how often a worker gives a sign of life, and after what silence its session is over.
 type pace struct{ beat, grace time.Duration }
 
@@ -180,7 +187,7 @@ func (ss *sessions) appliedSet(set *ledger.Set) {
 		if s == nil {
 			continue
 		}
-		s.grace = max(s.grace, ss.cfg.Grace)
+		s.grace = max(s.grace, ss.graceOf(s))
 		if s.welcomed {
 			ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{
 				Held: true, Beat: ss.cfg.Beat.Milliseconds(), Grace: ss.cfg.Grace.Milliseconds(),
@@ -192,8 +199,8 @@ func (ss *sessions) appliedSet(set *ledger.Set) {
 
 // keepPace lets a shorter grace count for a session whose worker beats.
 func (ss *sessions) keepPace(s *workerSession) {
-	if s.grace != ss.cfg.Grace {
-		s.grace = ss.cfg.Grace
+	if grace := ss.graceOf(s); s.grace != grace {
+		s.grace = grace
 		ss.clock.WakeAt(ss.clock.Now().Add(s.grace))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/mailbox"
 	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/p2p/wire"
@@ -151,7 +152,7 @@ func (t *term) carryOut(e Effect) {
 		t.work.Go(func() { t.propose(e.Commands) })
 	case ProbePeer:
 		t.work.Go(func() {
-			ctx, cancel := context.WithTimeout(t.ctx, 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.ctx, far.Allow(3*time.Second, t.cfg.Away(e.Peer)))
 			defer cancel()
 			t.box.Put(PeerProbed{Peer: e.Peer, Failed: t.cfg.Probe(ctx, e.Peer) != nil})
 		})
@@ -253,6 +254,8 @@ type Config struct {
 	Known func(ctx context.Context, peer taskstate.PeerID, h *session.Hello) (Known, error)
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
 	Probe func(ctx context.Context, peer taskstate.PeerID) error
+	// Away measures the round trip to a peer. nil: every peer is near.
+	Away func(peer taskstate.PeerID) time.Duration
 
 	SendQueue int // frames that may wait for a slow worker before its session ends: 256
 	Log       *slog.Logger
@@ -275,6 +278,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Dialect == nil {
 		cfg.Dialect = func() int { return 1 }
+	}
+	if cfg.Away == nil {
+		cfg.Away = func(taskstate.PeerID) time.Duration { return 0 }
 	}
 	if cfg.Probe == nil {
 		cfg.Probe = func(context.Context, taskstate.PeerID) error { return errors.New("no way to probe") }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/session"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -103,6 +104,7 @@ func (w *Loop) session(ctx context.Context, t target, id uint64) sessionEnd {
 	}
 	l := newStream(id, conn, w.cfg.Log)
 	l.dialled = t
+	l.allow = func(d time.Duration) time.Duration { return far.For(w.cfg.Net, t.peer, d) }
 	l.lied, l.dialect = w.cfg.Lied, w.cfg.Dialect
 	if w.cfg.Load != nil {
 		l.load = w.cfg.Load
@@ -156,7 +158,7 @@ func (w *Loop) dial(ctx context.Context, peer taskstate.PeerID) (net.Conn, error
 		w.local.Go(func() { w.cfg.Local(w.cfg.Self, there) }) // ends with the stream
 		return here, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, sessionDial)
+	ctx, cancel := context.WithTimeout(ctx, far.For(w.cfg.Net, peer, sessionDial))
 	defer cancel()
 	return w.cfg.Net.Dial(ctx, peer, session.Protocol)
 }

@@ -51,6 +51,7 @@ type stream struct {
 	lied    func(peer taskstate.PeerID, what string)
 	dialect func() int // nil: 1
 	load    func() *session.Load
+	allow   func(time.Duration) time.Duration // how long to wait where d is enough on fast links
 
 	mu      sync.Mutex
 	outbox  []session.Up
@@ -61,7 +62,7 @@ type stream struct {
 }
 
 func newStream(id uint64, conn net.Conn, log *slog.Logger) *stream {
-	return &stream{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New(), load: func() *session.Load { return nil }}
+	return &stream{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New(), load: func() *session.Load { return nil }, allow: func(d time.Duration) time.Duration { return d }}
 }
 
 // send queues a frame; it never blocks.
@@ -128,7 +129,7 @@ func (l *stream) greeted() *session.Welcome {
 // coordinator answers every beat.
 func (l *stream) read(ctx context.Context, to chan<- Event) {
 	r := wire.NewReader(l.conn, 0)
-	_ = l.conn.SetReadDeadline(time.Now().Add(welcomeLimit))
+	_ = l.conn.SetReadDeadline(time.Now().Add(l.allow(welcomeLimit)))
 	for {
 		d := new(session.Down)
 		if err := r.Read(d); err != nil {
@@ -139,7 +140,7 @@ func (l *stream) read(ctx context.Context, to chan<- Event) {
 			return
 		}
 		if w := l.greeted(); w != nil {
-			_ = l.conn.SetReadDeadline(time.Now().Add(session.Millis(w.Grace)))
+			_ = l.conn.SetReadDeadline(time.Now().Add(l.allow(session.Millis(w.Grace))))
 		}
 		if d.Welcome == nil && d.Assignments == nil && d.Ack == nil && d.Released == nil {
 			continue
@@ -275,7 +276,7 @@ func (l *stream) drain(w *wire.Writer) error {
 		if g := l.greeted(); g != nil {
 			limit = session.Millis(g.Grace)
 		}
-		_ = l.conn.SetWriteDeadline(time.Now().Add(limit))
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.allow(limit)))
 		for _, u := range ups {
 			l.speak(&u)
 			if err := w.Write(u); err != nil {

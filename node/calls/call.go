@@ -19,7 +19,7 @@ const (
 	Hops    = 3                // how often a call is passed on before it counts as lost between two opinions
 	Timeout = 10 * time.Second // one try, answer included: a ledger write at a slow majority
 	retry   = 50 * time.Millisecond
-	slow    = 100 * time.Millisecond // a call that is not answered by then makes the voters look whether the coordinator lives
+	slow    = 100 * time.Millisecond // a call that is not answered by then, or within two round trips, makes the voters look whether the coordinator lives
 	silent  = time.Second            // and so does one that goes on not to be answered, so often
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger/act"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -37,6 +38,7 @@ type Config struct {
 type Ledger interface {
 	Coordinator() (taskstate.PeerID, taskstate.Epoch, bool)
 	Changed() <-chan struct{} // closed when that, or the epoch, is another
+	Distance() time.Duration  // how long a decision is on its way
 	SuspectLeader()           // has the voters look whether the coordinator lives
 }
 
@@ -147,7 +149,7 @@ func (l *Line) pass(ctx context.Context, q Signed) (Reply, error) {
 	}
 	var watch sync.WaitGroup
 	defer watch.Wait()
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
 	watch.Go(func() { l.untilAnotherDecides(ctx, who, cancel) })
 	return l.ask(ctx, who, q)
@@ -157,7 +159,7 @@ func (l *Line) pass(ctx context.Context, q Signed) (Reply, error) {
 // coordinates: that one may never answer. While it does not, the voters look whether it lives,
 // again and again. It ends with ctx, the call's own.
 func (l *Line) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, giveUp func()) {
-	late := time.NewTimer(slow) // from before the dial: a silent peer does not answer that either
+	late := time.NewTimer(max(slow, 2*l.cfg.Ledger.Distance())) // from before the dial: a silent peer does not answer that either
 	defer late.Stop()
 	for {
 		changed := l.cfg.Ledger.Changed()
@@ -170,7 +172,7 @@ func (l *Line) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, 
 			return
 		case <-late.C:
 			l.cfg.Ledger.SuspectLeader()
-			late.Reset(silent)
+			late.Reset(max(silent, l.cfg.Ledger.Distance()))
 		case <-changed:
 		}
 	}
@@ -198,11 +200,14 @@ func (l *Line) ask(ctx context.Context, peer taskstate.PeerID, q Signed) (Reply,
 	return r, nil
 }
 
+// timeout is how long one try may take.
+func (l *Line) timeout() time.Duration { return far.Allow(Timeout, l.cfg.Ledger.Distance()) }
+
 // Serve answers a call of another peer, or passes it on.
 func (l *Line) Serve(ctx context.Context, peer string, conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(Timeout))
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	_ = conn.SetDeadline(time.Now().Add(l.timeout()))
+	ctx, cancel := context.WithTimeout(ctx, l.timeout())
 	defer cancel()
 	var q Signed
 	if err := wire.NewReader(conn, 0).Read(&q); err != nil {

@@ -20,6 +20,7 @@ func (l led) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 }
 func (led) Changed() <-chan struct{} { return nil }
 func (led) SuspectLeader()           {}
+func (led) Distance() time.Duration  { return 0 }
 
 func TestACallIsGivenUpOnlyWhenSomebodyElseThanTheAskedCoordinates(t *testing.T) {
 	l := NewLine(Config{Self: "self", Ledger: led("self")})

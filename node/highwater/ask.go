@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/internal/limit"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
@@ -32,6 +33,7 @@ type ask struct {
 type AskerConfig struct {
 	Self  taskstate.PeerID
 	Dial  func(ctx context.Context, peer, protocol string) (net.Conn, error)
+	Net   any                       // measures round trips, if it can; see package far
 	Seats func() []taskstate.PeerID // those that vote, as far as is known here
 	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Remembered
 }
@@ -60,9 +62,12 @@ func (a *Asker) Of(ctx context.Context, peer taskstate.PeerID, inc taskstate.Inc
 		w, _ := q.Outcome()
 		return w, nil
 	}
+	for _, s := range seats {
+		q.patience = max(q.patience, far.For(a.cfg.Net, s, patience))
+	}
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, q.patience)
 	defer cancel()
 	answers := make(chan func(), len(seats))
 	for _, s := range seats {

@@ -37,12 +37,13 @@ type Inquiry struct {
 	need                int // who must have told for a majority
 	own                 int // seats of the worker
 	began               time.Time
+	patience            time.Duration // for a majority
 	best                Remembered
 }
 
 // Inquire begins with what the coordinator itself remembers; seats are all, its own included.
 func Inquire(c SessionRequest, own Remembered, seats int, now time.Time) *Inquiry {
-	q := &Inquiry{asked: seats - 1, told: 1, need: seats/2 + 1, began: now, best: own}
+	q := &Inquiry{asked: seats - 1, told: 1, need: seats/2 + 1, began: now, patience: patience, best: own}
 	if c.Seated {
 		q.asked, q.own = q.asked-1, 1
 	}
@@ -68,7 +69,7 @@ func (q *Inquiry) Silent() { q.silent++ }
 
 // Next is when the inquiry may be over though nobody says anything more; zero if it is over.
 func (q *Inquiry) Next(now time.Time) time.Time {
-	due := q.began.Add(patience)
+	due := q.began.Add(q.patience)
 	if q.told >= q.need {
 		due = q.began.Add(soon)
 	}

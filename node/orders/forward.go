@@ -45,7 +45,7 @@ func (f *forwarder) send(ctx context.Context) (later <-chan time.Time) {
 		if _, ok := f.accepted[h.Job.ID]; ok {
 			continue
 		}
-		try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+		try, cancel := context.WithTimeout(ctx, f.orders.acceptTimeout())
 		r, err := f.submit(try, h.Job)
 		cancel()
 		switch {
@@ -94,7 +94,7 @@ func (f *forwarder) forget(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+		try, cancel := context.WithTimeout(ctx, f.orders.acceptTimeout())
 		err := f.orders.cfg.View.Reach(try, index)
 		cancel()
 		if err != nil { // and nothing that was accepted after it is known, either

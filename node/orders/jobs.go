@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/held"
@@ -17,7 +18,13 @@ import (
 )
 
 // AcceptTimeout is how long an order waits for a coordinator; a submission is held here then.
+// Where decisions are far away, it is some round trips.
 const AcceptTimeout = 3 * time.Second
+
+// acceptTimeout is AcceptTimeout, or more where decisions are far away.
+func (o *Orders) acceptTimeout() time.Duration {
+	return far.Allow(AcceptTimeout, o.cfg.Ledger.Distance())
+}
 
 // Submit implements api.JobBackend.
 func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) {
@@ -54,7 +61,7 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 			return api.Submitted{}, api.Errorf(api.Failed, "there is no room for what it is to read: %v; nothing was submitted", err)
 		}
 	}
-	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+	try, cancel := context.WithTimeout(ctx, o.acceptTimeout())
 	defer cancel()
 	r, err := o.cfg.Line.Decide(try, calls.Call{Submit: &job})
 	switch {
@@ -124,7 +131,7 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 // decide has the coordinator decide a call and waits until this peer has heard of that, so that
 // what is asked next, here, knows it. Where nobody decides, sequel says what that means.
 func (o *Orders) decide(ctx context.Context, c calls.Call, sequel string) (calls.Reply, error) {
-	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+	try, cancel := context.WithTimeout(ctx, o.acceptTimeout())
 	defer cancel()
 	r, err := o.cfg.Line.Decide(try, c)
 	_ = o.cfg.View.Reach(try, r.Index)

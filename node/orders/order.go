@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/p2p/admission"
@@ -86,7 +87,7 @@ func (o *Orders) Order(ctx context.Context, c calls.Call, sequel string) error {
 	if err := o.awaitCoordinator(ctx); err != nil {
 		return o.undecided(err, sequel)
 	}
-	try, cancel := context.WithTimeout(ctx, calls.Timeout)
+	try, cancel := context.WithTimeout(ctx, far.Allow(calls.Timeout, o.cfg.Ledger.Distance()))
 	defer cancel()
 	r, err := o.cfg.Line.Decide(try, c)
 	if err != nil {
@@ -110,7 +111,7 @@ func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
 // awaitCoordinator waits until somebody is known to decide, as long as a person should be kept
 // waiting for that.
 func (o *Orders) awaitCoordinator(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, AcceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.acceptTimeout())
 	defer cancel()
 	for {
 		changed := o.cfg.Ledger.Changed()

@@ -180,7 +180,7 @@ func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, values ma
 	if r.Job == "" {
 		return api.Submitted{}, refused
 	}
-	try, cancel := context.WithTimeout(ctx, AcceptTimeout)
+	try, cancel := context.WithTimeout(ctx, o.acceptTimeout())
 	defer cancel()
 	_ = o.cfg.View.Reach(try, r.Index)
 	old, err := o.namesake(job)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coveyproject/covey/dispatch/coordinator"
 	"github.com/coveyproject/covey/dispatch/ledger"
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/calls"
@@ -31,7 +32,7 @@ func (v *View) AskCluster(ctx context.Context, job taskstate.JobID) *calls.Clust
 
 // askClusterFor is AskCluster about jobs, too. What is said about those names peers as people do.
 func (v *View) askClusterFor(ctx context.Context, ask calls.ClusterCall) *calls.ClusterView {
-	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	ctx, cancel := context.WithTimeout(ctx, far.Allow(clusterTimeout, v.cfg.Ledger.Distance()))
 	defer cancel()
 	f := v.cfg.Ask(ctx, ask)
 	v.Who.in(f)

@@ -61,6 +61,7 @@ func newScripted(t testing.TB) *scripted {
 type nobody struct{}
 
 func (nobody) Coordinator() (who taskstate.PeerID, epoch taskstate.Epoch, ok bool) { return }
+func (nobody) Distance() time.Duration                                             { return 0 }
 func (nobody) Voters() []quorum.Voter                                              { return nil }
 func (nobody) Missing() []taskstate.PeerID                                         { return nil }
 func (nobody) Copy() (c quorum.Copy, err error)                                    { return c, nil }

@@ -83,6 +83,7 @@ type Copies interface {
 // Ledger tells who decides, and who is missing where nobody does.
 type Ledger interface {
 	Coordinator() (taskstate.PeerID, taskstate.Epoch, bool)
+	Distance() time.Duration
 	Voters() []quorum.Voter
 	Missing() []taskstate.PeerID
 	Losses() []quorum.LostSeat

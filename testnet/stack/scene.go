@@ -29,13 +29,13 @@ func Play(cfg Config, f func(*Scene)) Result {
 		p.offer = taskstate.Resources{MilliCPU: 4000, Memory: 4 << 30}
 		w.peers = append(w.peers, p)
 		for j := range cfg.Peers {
-			w.wires.Lag(newAddr(i), newAddr(j), w.ms(0, 20))
+			w.lag(i, j)
 		}
 	}
 	w.people.init(w)
 	s := &Scene{w: w, heals: map[int]func(){}}
 	if w.found() {
-		if _, why := s.Await(time.Minute, s.Apart); why != "" {
+		if _, why := s.Await(time.Minute+60*cfg.Far, s.Apart); why != "" {
 			w.fail("bug", "a new cluster does not find itself: %s", why)
 		} else {
 			f(s)
@@ -43,6 +43,15 @@ func Play(cfg Config, f func(*Scene)) Result {
 	}
 	w.end()
 	return Result{Violation: w.violation, Stats: w.stats}
+}
+
+// lag draws how much later arrives what one peer writes to another.
+func (w *world) lag(from, to int) {
+	d := w.ms(0, 20)
+	if from != to {
+		d += w.cfg.Far
+	}
+	w.wires.Lag(newAddr(from), newAddr(to), d)
 }
 
 // Now is the time since the cluster's founding began.
@@ -105,7 +114,8 @@ func (s *Scene) Join() int {
 	p.offer = taskstate.Resources{MilliCPU: 4000, Memory: 4 << 30}
 	w.peers = append(w.peers, p)
 	for j := range w.peers {
-		w.wires.Lag(newAddr(p.n), newAddr(j), w.ms(0, 20))
+		w.lag(p.n, j)
+		w.lag(j, p.n)
 	}
 	p.boot()
 	return p.n

@@ -21,6 +21,7 @@ type Config struct {
 	Seed   uint64
 	Peers  int           // 0: three to seven, drawn
 	Length time.Duration // of load and faults; 0: a minute and a half. The life goes on until all is at rest
+	Far    time.Duration // what any peer of a scene writes to another arrives so much later, from the founding on; 0: up to 20 ms
 	Dir    string        // an empty folder for the peers' data
 	Break  Break         // what is made wrong on purpose; "" is nothing
 	Story  io.Writer     // gets a line for whatever happens; nil: nobody
