@@ -23,6 +23,7 @@ const (
 	patience     = 2 * time.Second // of a probe
 	dialPatience = 4 * time.Second // of one that dials
 	askPatience  = 7 * time.Second // until another peer has looked at itself
+	linePatience = 5 * time.Second // until a large message has come
 	fresh        = 10 * time.Second
 	asked        = 8 // peers that a probe asks, at most
 )
@@ -57,6 +58,8 @@ type Network interface {
 	// DialUDP dials a peer that asked for it.
 	DialUDP(ctx context.Context, peer string, ports []uint16) (known, reached bool)
 	PortsUDP() []uint16
+	// Listens reports whether somebody takes up TCP connections at an address.
+	Listens(ctx context.Context, addr string) bool
 	// Outside gives where this peer's datagrams come from, as others see it, until ctx ends.
 	Outside(ctx context.Context) []netip.AddrPort
 	Places() int

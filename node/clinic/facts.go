@@ -7,9 +7,12 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
+	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/doctor"
 )
@@ -36,6 +39,7 @@ func (c *Clinic) facts(ctx context.Context) doctor.Facts {
 		f.LAN = doctor.Is(doctor.LAN{Off: n.Off, Wrong: n.Wrong, Heard: n.Heard, Addrs: c.cfg.Net.Addrs(), Virtual: c.cfg.Net.Bridges()})
 	})
 	probes.Go(func() { f.Clock = c.clock(ctx) })
+	probes.Go(func() { f.Carried = c.carried(ctx) })
 	probes.Go(func() { c.cluster(ctx, &f) })
 	probes.Go(func() {
 		known, warnings := c.cfg.Wrong(ctx)
@@ -156,6 +160,64 @@ func (c *Clinic) reach(ctx context.Context, dial func(ctx context.Context, peer 
 	return doctor.Is(r)
 }
 
+// allow is how long to wait for all of some peers.
+func (c *Clinic) allow(peers []string, d time.Duration) time.Duration {
+	most := d
+	for _, p := range peers {
+		most = max(most, far.For(c.cfg.Net, p, d))
+	}
+	return most
+}
+
+// carried has others send a small message and a large one, and looks whether those that are away
+// take up connections.
+func (c *Clinic) carried(ctx context.Context) doctor.Known[doctor.Carried] {
+	ids := c.here()
+	out := doctor.Carried{Size: largeAnswer, Limit: linePatience, Mute: c.mute(ctx)}
+	limit := c.allow(ids, patience) + c.allow(ids, linePatience)
+	for _, line := range each(ctx, ids, limit, func(ctx context.Context, peer string) (doctor.Line, bool) {
+		began := time.Now()
+		if _, err := c.ask(ctx, peer, question{What: askClock}, patience); err != nil {
+			return doctor.Line{}, false
+		}
+		line := doctor.Line{Peer: c.cfg.Name(peer), Trip: time.Since(began)}
+		began = time.Now()
+		a, err := c.ask(ctx, peer, question{What: askLarge}, linePatience)
+		took := time.Since(began)
+		line.Large, line.Lost = max(0, took-line.Trip), took >= linePatience && err != nil
+		return line, line.Lost || err == nil && len(a.Findings) > 0 // else it is of a version that does not know the question
+	}) {
+		out.Lines = append(out.Lines, line)
+	}
+	slices.SortFunc(out.Lines, func(a, b doctor.Line) int { return strings.Compare(a.Peer, b.Peer) })
+	if len(out.Lines)+len(out.Mute) == 0 {
+		return doctor.NotTried[doctor.Carried]("no other peer is here that can be asked")
+	}
+	return doctor.Is(out)
+}
+
+// mute are peers that are away without a goodbye, and whose machines take up connections.
+func (c *Clinic) mute(ctx context.Context) (names []string) {
+	var ids []string
+	addrs := map[string][]string{}
+	for _, m := range c.cfg.Members().Members {
+		direct, relayed := c.cfg.Net.Connected(m.ID)
+		if m.ID != c.cfg.Self && m.Verdict == membership.Dead && !m.Parted && !direct && !relayed {
+			ids = append(ids, m.ID)
+			addrs[m.ID] = m.Addrs[:min(len(m.Addrs), maxPorts)]
+		}
+	}
+	for id, listens := range each(ctx, ids, patience, func(ctx context.Context, peer string) (bool, bool) {
+		return slices.ContainsFunc(addrs[peer], func(a string) bool { return c.cfg.Net.Listens(ctx, a) }), true
+	}) {
+		if listens {
+			names = append(names, c.cfg.Name(id))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // clock compares this clock with others': the answer was written between question and answer.
 func (c *Clinic) clock(ctx context.Context) doctor.Known[[]doctor.Skew] {
 	ids := c.here()
@@ -163,7 +225,7 @@ func (c *Clinic) clock(ctx context.Context) doctor.Known[[]doctor.Skew] {
 		return doctor.NotTried[[]doctor.Skew]("no other peer is here")
 	}
 	var all []doctor.Skew
-	for _, s := range each(ctx, ids, patience, func(ctx context.Context, peer string) (doctor.Skew, bool) {
+	for _, s := range each(ctx, ids, c.allow(ids, patience), func(ctx context.Context, peer string) (doctor.Skew, bool) {
 		began := time.Now()
 		a, err := c.ask(ctx, peer, question{What: askClock}, patience)
 		half := time.Since(began) / 2

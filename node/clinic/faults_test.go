@@ -23,6 +23,8 @@ import (
 
 // ward is a peer, me, that a clinic looks at, with all that it could find. Both others are a and b.
 type ward struct {
+	thin  time.Duration // a large message takes so much longer
+	mute  bool          // a peer is away, and its machine takes up connections
 	cfg   Config
 	peers api.Peers
 	skew  time.Duration // of the others' clocks
@@ -37,15 +39,16 @@ type ward struct {
 	known          []api.Trouble
 }
 
-func (w *ward) Port() int                                { return 26839 }
-func (w *ward) Addrs() []string                          { return w.addrs }
-func (w *ward) PortsUDP() []uint16                       { return []uint16{26839} }
-func (w *ward) Outside(context.Context) []netip.AddrPort { return w.outside }
-func (w *ward) Places() int                              { return w.places }
-func (w *ward) Punched() (well, not int)                 { return 0, 0 }
-func (w *ward) LAN() p2p.LAN                             { return w.lan }
-func (w *ward) Bridges() []string                        { return w.bridges }
-func (w *ward) Connected(string) (direct, relayed bool)  { return true, false }
+func (w *ward) Port() int                                  { return 26839 }
+func (w *ward) Addrs() []string                            { return w.addrs }
+func (w *ward) PortsUDP() []uint16                         { return []uint16{26839} }
+func (w *ward) Outside(context.Context) []netip.AddrPort   { return w.outside }
+func (w *ward) Places() int                                { return w.places }
+func (w *ward) Punched() (well, not int)                   { return 0, 0 }
+func (w *ward) LAN() p2p.LAN                               { return w.lan }
+func (w *ward) Bridges() []string                          { return w.bridges }
+func (w *ward) Connected(id string) (direct, relayed bool) { return id != "gone", false }
+func (w *ward) Listens(context.Context, string) bool       { return w.mute }
 
 func (w *ward) Reach(context.Context, string) (known, reached bool) { return true, w.dialled }
 
@@ -60,7 +63,12 @@ func (w *ward) dial(context.Context, string, string) (net.Conn, error) {
 		if w.silent || wire.NewReader(theirs, maxQuestion).Read(&q) != nil {
 			return
 		}
-		_ = wire.NewWriter(theirs, maxAnswer).Send(answer{Now: time.Now().Add(w.skew).UnixMicro(), Known: q.What == askUDP, Reached: w.udp})
+		a := answer{Now: time.Now().Add(w.skew).UnixMicro(), Known: q.What == askUDP, Reached: w.udp}
+		if q.What == askLarge {
+			a.Findings = large()
+			time.Sleep(w.thin)
+		}
+		_ = wire.NewWriter(theirs, maxAnswer).Send(a)
 	}()
 	return mine, nil
 }
@@ -85,6 +93,9 @@ func admit(t *testing.T) *ward {
 			v := &membership.View{Self: "me"}
 			for _, id := range []string{"a", "b", "me"} {
 				v.Members = append(v.Members, membership.Member{ID: id, Verdict: membership.Alive})
+			}
+			if w.mute {
+				v.Members = append(v.Members, membership.Member{ID: "gone", Verdict: membership.Dead, Addrs: []string{"/ip4/192.0.2.1/tcp/1"}})
 			}
 			return v
 		},
@@ -117,7 +128,7 @@ func (w *ward) results(t *testing.T) map[string]string {
 
 func TestWhatIsWrongIsFoundByItsOwnCheckAndLeavesTheOthersAlone(t *testing.T) {
 	well := admit(t).results(t)
-	for _, check := range []string{"peer", "trouble", "voters", "elections", "tcp", "udp", "nat", "relays", "lan", "clock", "room", "versions", "names"} {
+	for _, check := range []string{"peer", "trouble", "voters", "elections", "tcp", "udp", "nat", "relays", "links", "lan", "clock", "room", "versions", "names"} {
 		if well[check] != api.FindingOK {
 			t.Errorf("of a peer with which all is well, %s is %q", check, well[check])
 		}
@@ -143,6 +154,8 @@ func TestWhatIsWrongIsFoundByItsOwnCheckAndLeavesTheOthersAlone(t *testing.T) {
 		{"only one tells of the NAT", "nat", api.FindingUntried, func(_ *testing.T, w *ward) { w.outside = w.outside[:1] }},
 		{"no link", "relays", api.FindingFail, func(_ *testing.T, w *ward) { w.peers.Peers[1].Path, w.peers.Peers[2].Path = "none", "none" }},
 		{"a link through a relay", "relays", api.FindingWarn, func(_ *testing.T, w *ward) { w.peers.Peers[1].Path = "relayed" }},
+		{"a link of 64 kbit/s", "links", api.FindingWarn, func(_ *testing.T, w *ward) { w.thin = time.Second }},
+		{"a peer that is away and takes up connections", "links", api.FindingFail, func(_ *testing.T, w *ward) { w.mute = true }},
 		{"mDNS is not heard", "lan", api.FindingWarn, func(_ *testing.T, w *ward) { w.lan.Wrong = "no multicast" }},
 		{"the address of a bridge", "lan", api.FindingWarn, func(_ *testing.T, w *ward) { w.bridges = w.addrs }},
 		{"a clock an hour behind", "clock", api.FindingFail, func(_ *testing.T, w *ward) { w.skew = time.Hour }},

@@ -2,10 +2,13 @@ package clinic
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/coveyproject/covey/internal/far"
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/p2p/wire"
 	"github.com/coveyproject/covey/taskstate"
@@ -19,6 +22,7 @@ const (
 	askClock   = 1
 	askExamine = 2
 	askUDP     = 3 // to be dialled
+	askLarge   = 4 // for an answer that is large, with findings that mean nothing
 )
 
 const (
@@ -28,6 +32,7 @@ const (
 	maxFindings = 100
 	maxPorts    = 4
 	maxText     = 1000 // bytes of one text
+	largeAnswer = 8 << 10
 )
 
 type question struct {
@@ -92,6 +97,8 @@ func (c *Clinic) Serve(peer string, s net.Conn) {
 		}
 	case askUDP:
 		a.Known, a.Reached = c.cfg.Net.DialUDP(ctx, peer, q.Ports)
+	case askLarge:
+		a.Findings = large()
 	default:
 		return
 	}
@@ -99,9 +106,19 @@ func (c *Clinic) Serve(peer string, s net.Conn) {
 	_ = wire.NewWriter(s, maxAnswer).Send(a)
 }
 
+// large makes findings that take about largeAnswer bytes and cannot be compressed.
+func large() (out []finding) {
+	for size := 0; size < largeAnswer; size += maxText {
+		random := make([]byte, maxText/2)
+		_, _ = rand.Read(random) // it never fails
+		out = append(out, finding{Text: hex.EncodeToString(random)})
+	}
+	return out
+}
+
 // ask asks a peer something.
 func (c *Clinic) ask(ctx context.Context, peer taskstate.PeerID, q question, limit time.Duration) (a answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, far.For(c.cfg.Net, peer, limit))
 	defer cancel()
 	s, err := c.cfg.Dial(ctx, peer, Protocol)
 	if err != nil {

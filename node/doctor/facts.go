@@ -32,6 +32,7 @@ type Facts struct {
 	TCP, UDP  Known[Reach]
 	NAT       Known[NAT]
 	Links     Known[Links]
+	Carried   Known[Carried]
 	Clock     Known[[]Skew]
 	Sync      Known[Sync]
 	Room      Known[Room]
@@ -66,6 +67,22 @@ type Links struct {
 	None            []string // that are here, and not connected
 	Places          int      // relays at which others find this peer
 	Punched, Missed int      // direct connections through NATs that were tried since the start
+}
+
+// Carried is what came over this peer's links when it was tried.
+type Carried struct {
+	Size  int64 // of a large message, in bytes
+	Limit time.Duration
+	Lines []Line
+	Mute  []string // peers that are away, and whose machines take up connections all the same
+}
+
+// Line is what came over the link to one peer: a small message and a large one.
+type Line struct {
+	Peer  string
+	Trip  time.Duration // of the small one
+	Large time.Duration // how much longer the large one took
+	Lost  bool          // the large one did not come within Limit
 }
 
 // Skew is how far another clock is ahead of this one, and how wrong that may be.

@@ -22,6 +22,7 @@ func Judge(f Facts) []api.Finding {
 	judge(&l, "udp", "whether others reach it by UDP", f.UDP, l.udp)
 	judge(&l, "nat", "what kind of NAT it is behind", f.NAT, l.nat)
 	judge(&l, "relays", "its links and relays", f.Links, l.links)
+	judge(&l, "links", "what its links carry", f.Carried, l.carried)
 	judge(&l, "lan", "how it is found on its network", f.LAN, l.lan)
 	judge(&l, "clock", "its clock", f.Clock, l.clock)
 	judge(&l, "sync", "how fast its disk is", f.Sync, l.sync)

@@ -65,6 +65,44 @@ func (l *list) links(k Links) {
 	}
 }
 
+// A link that carries less, or over which a round trip takes longer, is felt by whoever waits.
+const (
+	thin    = 16 << 10 // bytes per second
+	distant = time.Second
+)
+
+func (l *list) carried(c Carried) {
+	const mtu = "lower the MTU of both machines' interfaces until it works (`ip link set dev DEVICE mtu 1280`, or less), or let ICMP \"fragmentation needed\" pass on the way"
+	var lost, slow, away []string
+	for _, line := range c.Lines {
+		rate := float64(c.Size) / max(line.Large, time.Microsecond).Seconds()
+		switch {
+		case line.Lost:
+			lost = append(lost, line.Peer)
+		case rate < thin:
+			slow = append(slow, fmt.Sprintf("%s (%.0f kbit/s)", line.Peer, rate*8/1000))
+		}
+		if line.Trip > distant {
+			away = append(away, fmt.Sprintf("%s (%s)", line.Peer, span(line.Trip)))
+		}
+	}
+	if len(c.Mute) > 0 {
+		l.fail("links", mtu, "%s takes up connections, and none comes to stand: large packets get lost on the way, or something else than a peer listens there", few(c.Mute))
+	}
+	if len(lost) > 0 {
+		l.fail("links", mtu, "small messages of %s arrive, and one of %d KiB does not within %s: large packets get lost on the way, or the link carries less than %.0f kbit/s", few(lost), c.Size>>10, span(c.Limit), float64(c.Size)*8/1000/c.Limit.Seconds())
+	}
+	if len(slow) > 0 {
+		l.warn("links", "give it a faster link, or let it keep what it needs: jobs with large files and much output belong elsewhere (`peer submit --constraint`)", "slow links from %s: files, output and snapshots of the ledger take long", few(slow))
+	}
+	if len(away) > 0 {
+		l.warn("links", "let peers vote that are near each other (`peer roles`): a decision takes some round trips", "round trips take long to %s", few(away))
+	}
+	if len(lost)+len(slow)+len(away)+len(c.Mute) == 0 {
+		l.ok("links", "%s carried a message of %d KiB without delay", many(len(c.Lines), "link"), c.Size>>10)
+	}
+}
+
 func (l *list) lan(n LAN) {
 	const announce = "say where others find it: `peer up --announce HOST:PORT`"
 	real := len(n.Addrs) - len(n.Virtual)

@@ -34,6 +34,11 @@ type holding struct {
 	dropped time.Time
 }
 
+// near is a ledger of which no round trip takes long.
+type near struct{ Ledger }
+
+func (near) Distance() time.Duration { return 0 }
+
 func (h *holding) List() []held.Job { return h.jobs }
 
 func (h *holding) Drop(id taskstate.JobID, _ bool) (bool, error) {
@@ -68,7 +73,7 @@ func (h *holding) Decide(context.Context, calls.Call) (calls.Reply, error) {
 // forward has held jobs brought to the coordinator for so long, at a time of the ledger.
 func (h *holding) forward(t *testing.T, long time.Duration, now int64) {
 	t.Helper()
-	o := New(Config{View: h, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
+	o := New(Config{View: h, Ledger: near{}, Held: h, Roster: h, Line: h, LedgerTime: func() int64 { return now }, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	if err := o.Forward(ctx); err != nil {
