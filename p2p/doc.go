@@ -20,9 +20,9 @@
 // # Errors that tell what to do
 //
 // Dial fails within three seconds, or within some round trips where the peer is known to be far
-// away (package far). [Refused] tells a process that is gone (its machine answered "nobody listens")
-// from silence: only the first is evidence of death. [ErrNotAdmitted] ends a Connect to a cluster
-// that does not know us.
+// away (package far). [Refused] tells a process that is gone (its machine answered "nobody
+// listens") from silence: only the first is evidence of death. [ErrNotAdmitted] ends a Connect to a
+// cluster that does not know us.
 //
 // # Peers that cannot be reached
 //
