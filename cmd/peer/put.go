@@ -26,7 +26,7 @@ content has the same name everywhere, and is kept once.
 
 Of a folder, empty folders, links that stay inside and x-bits are kept; owners and times are not.
 What ` + "`.coveyignore`" + ` in it names is left out, and so is .git; its lines are as those of .gitignore.
-Pipes, sockets and devices are left out, too, and named.`
+Pipes, sockets, devices and links that lead out of the folder are left out, too, and named.`
 
 // keptFor is how long what is put stays if nobody says.
 const keptFor = 7 * 24 * time.Hour

@@ -16,8 +16,10 @@ func TestAMarkInAJobFileIsTheItemOrTheValueOfAnAxis(t *testing.T) {
 		{"array: 1-3\nrun: {process: {shell: true, command: 'echo {}'}}", "echo {}|filled"},
 		{"array: 1-3\nrun: {process: {shell: true, command: 'echo \\{}'}}", `echo \{}`},
 		{"array: 1,3\nrun: {process: {script: \"#!/bin/sh\\necho {}\", command: ['{}']}}", "{}|filled"},
-		{"matrix: {lr: [1], size: [s]}\nrun: {process: {command: ['{}', '{lr}-{size}', '\\{lr}', '${lr}', '{lr,size}', '{\"lr\":1}', '{x}']}}",
-			`{}|${COVEY_LR}-${COVEY_SIZE}|{lr}|${lr}|{lr,size}|{"lr":1}|{x}|filled`},
+		{
+			"matrix: {lr: [1], size: [s]}\nrun: {process: {command: ['{}', '{lr}-{size}', '\\{lr}', '${lr}', '{lr,size}', '{\"lr\":1}', '{x}']}}",
+			`{}|${COVEY_LR}-${COVEY_SIZE}|{lr}|${lr}|{lr,size}|{"lr":1}|{x}|filled`,
+		},
 		{"matrix: {lr: [1]}\nrun: {process: {shell: true, command: 'echo {lr} \"{lr}\" \\{lr} ${lr}'}}", `echo "${COVEY_LR}" "${COVEY_LR}" \{lr} ${lr}`},
 		{"run: {process: {command: ['{}', '\\{}']}}", `{}|\{}`},
 		{"count: 3\nrun: {process: {command: ['{}']}}", "{}"},

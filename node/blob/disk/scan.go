@@ -37,15 +37,22 @@ func Hash(_ context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64
 }
 
 // Scan hands the entries of a folder to each, in the order of a tree. What .coveyignore names is
-// left out; so are, and are returned, .git, what is no file, and what a broken off Write left
-// behind. The content of every file goes to keep, which is given a file that it may also ask for
+// left out; so are, and are returned, .git, what is no file, links that lead out of the folder, and
+// what a broken off Write left behind. The content of every file goes to keep, which is given a file that it may also ask for
 // more.
 func Scan(ctx context.Context, root *os.Root, keep Keep, each func(tree.Entry) error) ([]Skipped, error) {
 	rules, err := rules(root)
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{ctx: ctx, rules: rules, keep: keep, each: each}
+	s := &scan{ctx: ctx, rules: rules, keep: keep}
+	s.each = func(e tree.Entry) error {
+		if why := e.Astray(); e.Kind == tree.Link && why != "" {
+			s.skip(e.Path, why)
+			return nil
+		}
+		return each(e)
+	}
 	err = s.folder(root, "")
 	return s.skipped, err
 }

@@ -143,18 +143,26 @@ func checkKind(e Entry) error {
 	return refuse(e.Path, "is of the unknown kind %d", uint8(e.Kind))
 }
 
-// checkTarget lets a link lead only to what is in the tree. Its folder is a real one, so going up
-// from there is what it seems; after a name, which may be a link itself, it would not be.
 func checkTarget(e Entry) error {
+	if why := e.Astray(); why != "" {
+		return refuse(e.Path, "%s", why)
+	}
+	return nil
+}
+
+// Astray returns why a link cannot be in a tree, "" if it can: it may lead only to what is in the
+// tree. Its folder is a real one, so going up from there is what it seems; after a name, which may
+// be a link itself, it would not be.
+func (e Entry) Astray() string {
 	switch {
 	case e.Target == "":
-		return refuse(e.Path, "is a link to nothing")
+		return "is a link to nothing"
 	case len(e.Target) > maxPath:
-		return refuse(e.Path, "is a link to more than %d bytes", maxPath)
+		return fmt.Sprintf("is a link to more than %d bytes", maxPath)
 	case strings.ContainsFunc(e.Target, unicode.IsControl):
-		return refuse(e.Path, "is a link with a control character")
+		return "is a link with a control character"
 	case e.Target[0] == '/':
-		return refuse(e.Path, "is a link to %.200q, which is absolute", e.Target)
+		return fmt.Sprintf("is a link to %.200q, which is absolute", e.Target)
 	}
 	up, down := strings.Count(e.Path, "/"), false
 	for name := range strings.SplitSeq(e.Target, "/") {
@@ -162,16 +170,16 @@ func checkTarget(e Entry) error {
 		case "", ".":
 		case "..":
 			if up--; up < 0 {
-				return refuse(e.Path, "is a link to %.200q, which leads out", e.Target)
+				return fmt.Sprintf("is a link to %.200q, which leads out", e.Target)
 			}
 			if down {
-				return refuse(e.Path, "is a link to %.200q, which goes up after it went down", e.Target)
+				return fmt.Sprintf("is a link to %.200q, which goes up after it went down", e.Target)
 			}
 		default:
 			down = true
 		}
 	}
-	return nil
+	return ""
 }
 
 // compare orders paths as a walk finds them: by names, folder by folder.
