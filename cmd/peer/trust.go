@@ -139,7 +139,7 @@ script types the key, or the fingerprint with --fingerprint.`,
 			}
 			err = c.changePolicy(cmd.Context(), func(text []byte) ([]byte, string, error) { return addKey(text, key, only) })
 			if err == nil {
-				c.sayMeaning(cmd.Context())
+				c.sayMeaning(cmd.Context(), key, len(only) > 0)
 			}
 			return err
 		}),
@@ -149,9 +149,13 @@ script types the key, or the fingerprint with --fingerprint.`,
 	return cmd
 }
 
-// sayMeaning says what tasks of a key that is let in can do to the user that runs the peer.
-func (c *cli) sayMeaning(ctx context.Context) {
+// sayMeaning says what tasks of a key that is let in can do to the user that runs the peer, and
+// whether another rule lets a key run more than the programs that were listed.
+func (c *cli) sayMeaning(ctx context.Context, key string, listed bool) {
 	if t, err := c.client().Trust(ctx); err == nil {
+		if rule, by := letIn(t, key, func(r api.TrustRule) bool { return r.Run == "any" }); listed && rule > 0 {
+			fmt.Fprintln(c.Err, c.carry(fmt.Sprintf("warning: it may run anything all the same, by rule %d, as %s: change that rule with `peer trust edit`, or its roles with `peer roles`", rule, by)))
+		}
 		if says := lettingIn(t.Holds); says != "" {
 			fmt.Fprintln(c.Err, c.carry(says))
 		}
@@ -207,7 +211,7 @@ left as they are: an administrator's key is let in by role:admin, too.`,
 				return err
 			}
 			if t, err := c.client().Trust(cmd.Context()); err == nil {
-				if rule, by := stillIn(t, gone); rule > 0 {
+				if rule, by := letIn(t, gone, func(api.TrustRule) bool { return true }); rule > 0 {
 					fmt.Fprintln(c.Err, c.carry(fmt.Sprintf("warning: it is still let in, by rule %d, as %s: change that rule with `peer trust edit`, or its roles with `peer roles`", rule, by)))
 				}
 			}
@@ -216,15 +220,17 @@ left as they are: an administrator's key is let in by role:admin, too.`,
 	}
 }
 
-// stillIn is the first rule, from 1, that lets in a key that no rule names, and by which word.
-func stillIn(t api.Trust, key string) (rule int, by string) {
+// letIn is the first rule, from 1, of those that fit which lets a key in, and by which word: the key
+// itself or a role that it has.
+func letIn(t api.Trust, key string, fits func(api.TrustRule) bool) (rule int, by string) {
 	for _, k := range t.Keys {
 		if k.Key != key {
 			continue
 		}
 		for i, r := range t.Rules {
 			for _, f := range r.From {
-				if role, ok := strings.CutPrefix(f, policy.Role); ok && slices.Contains(k.Roles, role) {
+				role, ok := strings.CutPrefix(f, policy.Role)
+				if fits(r) && (ok && slices.Contains(k.Roles, role) || f == policy.Key+key) {
 					return i + 1, f
 				}
 			}

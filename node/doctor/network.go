@@ -93,7 +93,7 @@ func (l *list) carried(c Carried) {
 		l.fail("links", mtu, "small messages of %s arrive, and one of %d KiB does not within %s: large packets get lost on the way, or the link carries less than %.0f kbit/s", few(lost), c.Size>>10, span(c.Limit), float64(c.Size)*8/1000/c.Limit.Seconds())
 	}
 	if len(slow) > 0 {
-		l.warn("links", "give it a faster link, or let it keep what it needs: jobs with large files and much output belong elsewhere (`peer submit --constraint`)", "slow links from %s: files, output and snapshots of the ledger take long", few(slow))
+		l.warn("links", "give it a faster link, or keep jobs with large files and much output away from it (`peer run --constraint`)", "slow links from %s: files, output and snapshots of the ledger take long", few(slow))
 	}
 	if len(away) > 0 {
 		l.warn("links", "let peers vote that are near each other (`peer roles`): a decision takes some round trips", "round trips take long to %s", few(away))
