@@ -172,21 +172,9 @@ func (c *Clinic) allow(peers []string, d time.Duration) time.Duration {
 // carried has others send a small message and a large one, and looks whether those that are away
 // take up connections.
 func (c *Clinic) carried(ctx context.Context) doctor.Known[doctor.Carried] {
-	ids := c.here()
+	ids := c.connected()
 	out := doctor.Carried{Size: largeAnswer, Limit: linePatience, Mute: c.mute(ctx)}
-	limit := c.allow(ids, patience) + c.allow(ids, linePatience)
-	for _, line := range each(ctx, ids, limit, func(ctx context.Context, peer string) (doctor.Line, bool) {
-		began := time.Now()
-		if _, err := c.ask(ctx, peer, question{What: askClock}, patience); err != nil {
-			return doctor.Line{}, false
-		}
-		line := doctor.Line{Peer: c.cfg.Name(peer), Trip: time.Since(began)}
-		began = time.Now()
-		a, err := c.ask(ctx, peer, question{What: askLarge}, linePatience)
-		took := time.Since(began)
-		line.Large, line.Lost = max(0, took-line.Trip), took >= linePatience && err != nil
-		return line, line.Lost || err == nil && len(a.Findings) > 0 // else it is of a version that does not know the question
-	}) {
+	for _, line := range each(ctx, ids, c.allow(ids, linePatience)+time.Second, c.line) {
 		out.Lines = append(out.Lines, line)
 	}
 	slices.SortFunc(out.Lines, func(a, b doctor.Line) int { return strings.Compare(a.Peer, b.Peer) })
@@ -194,6 +182,39 @@ func (c *Clinic) carried(ctx context.Context) doctor.Known[doctor.Carried] {
 		return doctor.NotTried[doctor.Carried]("no other peer is here that can be asked")
 	}
 	return doctor.Is(out)
+}
+
+// connected are the peers to which a connection stands, whether they are held to be here or not.
+func (c *Clinic) connected() (ids []string) {
+	for _, m := range c.cfg.Members().Members {
+		if direct, relayed := c.cfg.Net.Connected(m.ID); m.ID != c.cfg.Self && (direct || relayed) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// line asks a peer for both at once. A peer of a version that does not know the large one tells
+// nothing.
+func (c *Clinic) line(ctx context.Context, peer string) (line doctor.Line, told bool) {
+	began := time.Now()
+	line.Peer = c.cfg.Name(peer)
+	var asks sync.WaitGroup
+	asks.Go(func() {
+		_, err := c.ask(ctx, peer, question{What: askClock}, linePatience)
+		line.Trip = time.Since(began)
+		line.Silent = err != nil && line.Trip >= linePatience
+	})
+	var large time.Duration
+	asks.Go(func() {
+		a, err := c.ask(ctx, peer, question{What: askLarge}, linePatience)
+		large = time.Since(began)
+		line.Lost = err != nil && large >= linePatience
+		told = line.Lost || err == nil && len(a.Findings) > 0
+	})
+	asks.Wait()
+	line.Large = max(0, large-line.Trip)
+	return line, told
 }
 
 // mute are peers that are away without a goodbye, and whose machines take up connections.
@@ -207,7 +228,7 @@ func (c *Clinic) mute(ctx context.Context) (names []string) {
 			addrs[m.ID] = m.Addrs[:min(len(m.Addrs), maxPorts)]
 		}
 	}
-	for id, listens := range each(ctx, ids, patience, func(ctx context.Context, peer string) (bool, bool) {
+	for id, listens := range each(ctx, ids, linePatience, func(ctx context.Context, peer string) (bool, bool) {
 		return slices.ContainsFunc(addrs[peer], func(a string) bool { return c.cfg.Net.Listens(ctx, a) }), true
 	}) {
 		if listens {

@@ -83,6 +83,8 @@ type Line struct {
 	Trip  time.Duration // of the small one
 	Large time.Duration // how much longer the large one took
 	Lost  bool          // the large one did not come within Limit
+	// Silent tells that the small one did not come within Limit either, though a connection stands.
+	Silent bool
 }
 
 // Skew is how far another clock is ahead of this one, and how wrong that may be.

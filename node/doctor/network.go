@@ -73,10 +73,13 @@ const (
 
 func (l *list) carried(c Carried) {
 	const mtu = "lower the MTU of both machines' interfaces until it works (`ip link set dev DEVICE mtu 1280`, or less), or let ICMP \"fragmentation needed\" pass on the way"
-	var lost, slow, away []string
+	var silent, lost, slow, away []string
 	for _, line := range c.Lines {
 		rate := float64(c.Size) / max(line.Large, time.Microsecond).Seconds()
 		switch {
+		case line.Silent:
+			silent = append(silent, line.Peer)
+			continue
 		case line.Lost:
 			lost = append(lost, line.Peer)
 		case rate < thin:
@@ -87,7 +90,10 @@ func (l *list) carried(c Carried) {
 		}
 	}
 	if len(c.Mute) > 0 {
-		l.fail("links", mtu, "%s takes up connections, and none comes to stand: large packets get lost on the way, or something else than a peer listens there", few(c.Mute))
+		l.fail("links", mtu, "connections to %s are taken up, and none comes to stand: large packets get lost on the way, the link carries next to nothing, or something else than a peer listens there", few(c.Mute))
+	}
+	if len(silent) > 0 {
+		l.fail("links", "see how busy the link is, and give it a faster one", "connections to %s stand, and a small message is not answered within %s: the link is full or cut", few(silent), span(c.Limit))
 	}
 	if len(lost) > 0 {
 		l.fail("links", mtu, "small messages of %s arrive, and one of %d KiB does not within %s: large packets get lost on the way, or the link carries less than %.0f kbit/s", few(lost), c.Size>>10, span(c.Limit), float64(c.Size)*8/1000/c.Limit.Seconds())
@@ -98,7 +104,7 @@ func (l *list) carried(c Carried) {
 	if len(away) > 0 {
 		l.warn("links", "let peers vote that are near each other (`peer roles`): a decision takes some round trips", "round trips take long to %s", few(away))
 	}
-	if len(lost)+len(slow)+len(away)+len(c.Mute) == 0 {
+	if len(silent)+len(lost)+len(slow)+len(away)+len(c.Mute) == 0 {
 		l.ok("links", "%s carried a message of %d KiB without delay", many(len(c.Lines), "link"), c.Size>>10)
 	}
 }
