@@ -220,8 +220,8 @@ left as they are: an administrator's key is let in by role:admin, too.`,
 	}
 }
 
-// letIn is the first rule, from 1, of those that fit which lets a key in, and by which word: the key
-// itself or a role that it has.
+// letIn returns the first rule, from 1, of those that fit which lets a key in, and by which word:
+// the key itself or a role that it has.
 func letIn(t api.Trust, key string, fits func(api.TrustRule) bool) (rule int, by string) {
 	for _, k := range t.Keys {
 		if k.Key != key {
