@@ -123,7 +123,7 @@ func (m *Membership) examine(ctx context.Context, first claim) {
 	}
 	for range claimPings {
 		if ctx.Err() == nil && m.livesOf(peer) == lives && m.underClaim(peer) {
-			m.reach.greet(peer) // waits for ProbeTimeout
+			m.reach.greet(ctx, peer) // waits for the answer
 		}
 	}
 	newest, _ := m.intake.highest(peer)

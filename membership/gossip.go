@@ -47,7 +47,7 @@ func (m *Membership) runPump(ctx context.Context) {
 			return
 		case <-m.pump.Signal:
 		}
-		m.tellSome(&work)
+		m.tellSome(ctx, &work)
 		t.Reset(m.timings.Gossip * m.near.slower())
 		select {
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func (m *Membership) runPump(ctx context.Context) {
 // tellSome pings a few members near at random, without waiting for their answers: those first to
 // whom packets go already. News is no reason to make a connection: where many peers come at once
 // each would make one with everybody near within seconds, when all have most to do.
-func (m *Membership) tellSome(work *sync.WaitGroup) {
+func (m *Membership) tellSome(ctx context.Context, work *sync.WaitGroup) {
 	var met, others []string
 	for _, id := range m.near.now().near {
 		if m.transport.talksTo(id) {
@@ -73,6 +73,6 @@ func (m *Membership) tellSome(work *sync.WaitGroup) {
 	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	all := append(met, others...)
 	for _, name := range all[:min(len(all), gossipTo)] {
-		work.Go(func() { m.reach.greet(name) })
+		work.Go(func() { m.reach.greet(ctx, name) })
 	}
 }

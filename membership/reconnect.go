@@ -208,14 +208,15 @@ func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 		case r.absentees.wanted(id):
 			r.absentees.note(id, r.reach(ctx, id))
 		case r.absentees.present(id) && r.near.has(id):
-			r.greet(id)
+			r.greet(ctx, id)
 		}
 	})
 }
 
 // greet lets a peer hear of this one: if gossip has not told it, it asks for more. It waits for the
-// answer, for ProbeTimeout at most; of a peer that is farther away than that, for some round trips.
-func (r *reacher) greet(id string) {
+// answer, for ProbeTimeout at most; of a peer that is farther away than that, for some round trips,
+// or until ctx ends.
+func (r *reacher) greet(ctx context.Context, id string) {
 	list := r.absentees.running()
 	if list == nil {
 		return
@@ -225,12 +226,14 @@ func (r *reacher) greet(id string) {
 	if err == nil || rtt <= r.timings.Probe {
 		return
 	}
-	for end := time.Now().Add(far.Allow(0, rtt)); time.Now().Before(end) && r.absentees.running() != nil; {
+	for end := time.Now().Add(far.Allow(0, rtt)); time.Now().Before(end); {
 		if r.absentees.livesOf(id) != lives {
 			r.absentees.pinged(id, rtt)
 			return
 		}
-		time.Sleep(r.timings.ProbeTimeout)
+		if pause.For(ctx, r.timings.ProbeTimeout) != nil {
+			return
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func (n *neighbours) tend() {
 }
 
 // tendFar looks after a member in place of memberlist, if its answer to a probe of memberlist's
-// would come too late, and tells whether that is so. It returns at once.
+// would come too late, and reports whether that is so. It returns at once.
 func (n *neighbours) tendFar(peer string) bool {
 	if far.RTT(n.m.cfg.Net, peer) <= n.m.timings.Probe {
 		return false
@@ -70,7 +70,7 @@ func (n *neighbours) lookAfter(ctx context.Context, peer string) {
 		return
 	}
 	met, lives := m.transport.met(peer), m.livesOf(peer)
-	m.reach.greet(peer) // waits for the answer
+	m.reach.greet(ctx, peer) // waits for the answer
 	silent := func() bool { return met && m.livesOf(peer) == lives && ctx.Err() == nil }
 	if n.doubts(peer, lives, silent()) && !n.vouched(ctx, peer) && silent() {
 		m.tellGone(peer, false)
@@ -101,8 +101,8 @@ func (n *neighbours) doubts(peer string, lives uint64, silent bool) bool {
 	return q.times >= strainedBy || !n.m.cfg.strained()
 }
 
-// vouched tells whether others get an answer from a peer, within about a probe's time, or within
-// some round trips to a peer that is far away.
+// vouched reports whether other members get an answer from a peer, within about a probe's time, or
+// within some round trips to a peer that is far away.
 func (n *neighbours) vouched(ctx context.Context, peer string) bool {
 	ctx, cancel := strain.Timeout(ctx, far.For(n.m.cfg.Net, peer, n.m.timings.Probe))
 	defer cancel()

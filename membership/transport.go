@@ -134,7 +134,7 @@ func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
 
 // errTended ends a probe of memberlist's in a large cluster, or of a peer far away. memberlist
-// takes it for this peer's own fault and suspects nobody.
+// takes it for this peer's own fault and suspects no member.
 var errTended = errors.New("membership: those near are looked after in turn")
 
 // WriteToAddress queues a packet of memberlist's for a peer, or has somebody near take its news.

@@ -229,14 +229,15 @@ func (h *Host) search(ctx context.Context, p peer.ID) error {
 	return err
 }
 
-// unasked ends a search that nobody asks for and nobody has taken up. The caller holds the lock.
+// unasked ends a search without callers that the other side has not taken up. The caller holds the
+// lock.
 func (h *Host) unasked(p peer.ID, one *search) {
 	if one.askers > 0 || h.greetings.toward(h.sw.Peerstore().Addrs(p)) {
 		return
 	}
 	one.cancel()
 	if all := &h.searches; all.under[p] == one {
-		delete(all.under, p) // it is over: who comes now begins another
+		delete(all.under, p) // it is over: the next caller begins another
 	}
 }
 

@@ -46,7 +46,7 @@ var errDoorstep = errors.New("too many like that at once")
 type connLimits struct {
 	network.ResourceManager
 	admitted func(string) bool
-	took     func(peer.ID, time.Duration) // hears how long the handshake of an admitted peer took; nil: nobody
+	took     func(peer.ID, time.Duration) // hears how long the handshake of an admitted peer took; may be nil
 
 	mu        sync.Mutex
 	shaking   []*inbound // handshakes under way, oldest first

@@ -17,9 +17,9 @@ const (
 	// remembered is a round trip that is remembered when the connection ends.
 	remembered = dialTimeout / 4
 	// searchTime bounds the search for a connection. A handshake over TCP takes three round trips,
-	// and nobody knows how long they are before the first is over.
+	// and their length is unknown before the first is over.
 	searchTime = far.Most
-	// unanswered bounds a search that nobody asks for any more and nobody has answered yet.
+	// unanswered bounds a search without callers that the other side has not answered yet.
 	unanswered = far.Away + time.Second
 )
 

@@ -223,16 +223,18 @@ left as they are: an administrator's key is let in by role:admin, too.`,
 // letIn returns the first rule, from 1, of those that fit which lets a key in, and by which word:
 // the key itself or a role that it has.
 func letIn(t api.Trust, key string, fits func(api.TrustRule) bool) (rule int, by string) {
+	words := []string{policy.Key + key}
 	for _, k := range t.Keys {
-		if k.Key != key {
-			continue
+		for _, role := range k.Roles {
+			if k.Key == key {
+				words = append(words, policy.Role+role)
+			}
 		}
-		for i, r := range t.Rules {
-			for _, f := range r.From {
-				role, ok := strings.CutPrefix(f, policy.Role)
-				if fits(r) && (ok && slices.Contains(k.Roles, role) || f == policy.Key+key) {
-					return i + 1, f
-				}
+	}
+	for i, r := range t.Rules {
+		for _, f := range r.From {
+			if fits(r) && slices.Contains(words, f) {
+				return i + 1, f
 			}
 		}
 	}

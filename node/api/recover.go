@@ -53,7 +53,7 @@ type Recovered struct {
 	From        Copy       `json:"from"`
 	Coordinator string     `json:"coordinator"` // this peer
 	Epoch       string     `json:"epoch"`
-	Unknown     []string   `json:"unknown,omitempty"`   // ids of jobs of which nobody in reach knows what they run
+	Unknown     []string   `json:"unknown,omitempty"`   // ids of jobs of which no peer in reach knows what they run
 	Submitted   []string   `json:"submitted,omitempty"` // ids of jobs that were set aside and are submitted again
 	Refused     []AsideJob `json:"refused,omitempty"`   // jobs that could not be, and why
 	AsOf        time.Time  `json:"as_of"`

@@ -58,7 +58,7 @@ type Network interface {
 	// DialUDP dials a peer that asked for it.
 	DialUDP(ctx context.Context, peer string, ports []uint16) (known, reached bool)
 	PortsUDP() []uint16
-	// Listens reports whether somebody takes up TCP connections at an address.
+	// Listens reports whether a process accepts TCP connections at an address.
 	Listens(ctx context.Context, addr string) bool
 	// Outside gives where this peer's datagrams come from, as others see it, until ctx ends.
 	Outside(ctx context.Context) []netip.AddrPort

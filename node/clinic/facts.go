@@ -170,7 +170,7 @@ func (c *Clinic) allow(peers []string, d time.Duration) time.Duration {
 }
 
 // carried has others send a small message and a large one, and looks whether those that are away
-// take up connections.
+// accept connections.
 func (c *Clinic) carried(ctx context.Context) doctor.Known[doctor.Carried] {
 	ids := c.connected()
 	out := doctor.Carried{Size: largeAnswer, Limit: linePatience, Mute: c.mute(ctx)}
@@ -217,7 +217,7 @@ func (c *Clinic) line(ctx context.Context, peer string) (line doctor.Line, told 
 	return line, told
 }
 
-// mute are peers that are away without a goodbye, and whose machines take up connections.
+// mute are peers that are away without a goodbye, and whose machines accept connections.
 func (c *Clinic) mute(ctx context.Context) (names []string) {
 	var ids []string
 	addrs := map[string][]string{}

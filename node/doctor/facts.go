@@ -74,7 +74,7 @@ type Carried struct {
 	Size  int64 // of a large message, in bytes
 	Limit time.Duration
 	Lines []Line
-	Mute  []string // peers that are away, and whose machines take up connections all the same
+	Mute  []string // peers that are away, and whose machines accept connections all the same
 }
 
 // Line is what came over the link to one peer: a small message and a large one.

@@ -65,7 +65,7 @@ var cases = []struct {
 	{"links", api.FindingWarn, Facts{Carried: Is(Carried{Size: 16 << 10, Lines: []Line{{Peer: "a", Trip: 4 * time.Second}}})}, "round trips take long to a (4s)"},
 	{"links", api.FindingFail, Facts{Carried: Is(Carried{Size: 16 << 10, Limit: 5 * time.Second, Lines: []Line{{Peer: "a", Lost: true}}})}, "one of 16 KiB does not within 5s: large packets get lost on the way, or the link carries less than 26 kbit/s"},
 	{"links", api.FindingFail, Facts{Carried: Is(Carried{Size: 16 << 10, Limit: 5 * time.Second, Lines: []Line{{Peer: "a", Lost: true, Silent: true}}})}, "connections to a stand, and a small message is not answered within 5s"},
-	{"links", api.FindingFail, Facts{Carried: Is(Carried{Size: 16 << 10, Mute: []string{"a"}})}, "connections to a are taken up, and none comes to stand"},
+	{"links", api.FindingFail, Facts{Carried: Is(Carried{Size: 16 << 10, Mute: []string{"a"}})}, "connections to a are accepted, and no handshake ends"},
 	{"relays", api.FindingOK, Facts{Links: Is(Links{Direct: []string{"a", "b"}, Punched: 1, Missed: 2})}, "2 direct links, none through a relay, and 1 of 3 tries"},
 	{"relays", api.FindingOK, Facts{Links: Is(Links{Direct: []string{"a", "b"}, Places: 1})}, "others find it through 1 relay"},
 	{"relays", api.FindingWarn, Facts{Links: Is(Links{Direct: []string{"a"}, Relayed: []string{"b"}})}, "1 of 2 links go through a relay: to b"},

@@ -65,7 +65,7 @@ func (l *list) links(k Links) {
 	}
 }
 
-// A link that carries less, or over which a round trip takes longer, is felt by whoever waits.
+// A link that carries less, or over which a round trip takes longer, is felt by its users.
 const (
 	thin    = 16 << 10 // bytes per second
 	distant = time.Second
@@ -90,7 +90,7 @@ func (l *list) carried(c Carried) {
 		}
 	}
 	if len(c.Mute) > 0 {
-		l.fail("links", mtu, "connections to %s are taken up, and none comes to stand: large packets get lost on the way, the link carries next to nothing, or something else than a peer listens there", few(c.Mute))
+		l.fail("links", mtu, "connections to %s are accepted, and no handshake ends: large packets get lost on the way, the link carries next to nothing, or another program listens there", few(c.Mute))
 	}
 	if len(silent) > 0 {
 		l.fail("links", "see how busy the link is, and give it a faster one", "connections to %s stand, and a small message is not answered within %s: the link is full or cut", few(silent), span(c.Limit))

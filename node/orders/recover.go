@@ -102,8 +102,8 @@ func (o *Orders) asideJobs() (out []api.AsideJob) {
 	return out
 }
 
-// submitAside submits jobs that were set aside here: with their ids, and with the signature of
-// whoever ordered them, so that policies judge them as before.
+// submitAside submits jobs that were set aside here, with their ids and the signatures of those
+// that ordered them, so that policies judge them as before.
 func (o *Orders) submitAside(ctx context.Context, ids []string, out *api.Recovered) {
 	for _, j := range o.cfg.Ledger.AsideJobs() {
 		id := string(j.Job.ID)

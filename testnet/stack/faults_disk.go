@@ -192,15 +192,7 @@ func (w *world) turnBack() {
 	if p == nil {
 		return
 	}
-	l, made := p.alive(), w.now()
-	p.backups++
-	old := filepath.Join(w.cfg.Dir, fmt.Sprintf("%s-backup-%d", p.name, p.backups))
-	w.cfg.Settle()
-	if err := copyFolder(l.dir, old); err != nil {
-		w.fail("bug", "copy the folder of %s: %v", p.name, err)
-		return
-	}
-	w.tellf("the folder of %s is copied", p.name)
+	l, made, old := p.alive(), w.now(), p.backup()
 	w.at(w.now()+w.ms(1000, 30_000), func() {
 		if p.usable() != l || p.troubled(made) || !w.heardAll(p, made, len(w.peers)/2+1) {
 			_ = os.RemoveAll(old)
@@ -222,8 +214,21 @@ func (w *world) turnBack() {
 	})
 }
 
+// backup copies the folder of a peer that runs. Nothing else happens meanwhile.
+func (p *peer) backup() (dir string) {
+	w := p.w
+	p.backups++
+	dir = filepath.Join(w.cfg.Dir, fmt.Sprintf("%s-backup-%d", p.name, p.backups))
+	w.cfg.Settle()
+	if err := copyFolder(p.alive().dir, dir); err != nil {
+		w.fail("bug", "copy the folder of %s: %v", p.name, err)
+	}
+	w.tellf("the folder of %s is copied", p.name)
+	return dir
+}
+
 // putBack has a voter decide while half of the others are away; then it comes back with a copy of
-// its folder from before that, together with those. All who heard of what was decided come last.
+// its folder from before that, together with those. The peers that know what was decided come last.
 func (w *world) putBack() {
 	p := w.badDisk()
 	if p == nil {
@@ -247,14 +252,7 @@ func (w *world) putBack() {
 		return
 	}
 	back := w.fell(away)
-	p.backups++
-	old := filepath.Join(w.cfg.Dir, fmt.Sprintf("%s-backup-%d", p.name, p.backups))
-	w.cfg.Settle()
-	if err := copyFolder(l.dir, old); err != nil {
-		w.fail("bug", "copy the folder of %s: %v", p.name, err)
-		return
-	}
-	w.tellf("the folder of %s is copied", p.name)
+	old := p.backup()
 	w.until(w.ms(5000, 20_000), func() {
 		if p.usable() != l || p.troubled(made) || !w.heardAll(p, made, len(seated)/2) {
 			_ = os.RemoveAll(old)
@@ -324,8 +322,7 @@ func (p *peer) startedSince(since time.Duration) (out []*proc) {
 	return out
 }
 
-// heardAll reports whether all others who are there, so many at least, know that these tasks were
-// begun.
+// heardAll reports whether all others that run, so many at least, know that these tasks were begun.
 func (w *world) heardAll(p *peer, since time.Duration, least int) bool {
 	others := 0
 	for _, o := range w.peers {

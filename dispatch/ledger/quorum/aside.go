@@ -166,16 +166,16 @@ func (a *asides) addLedger(dir string) {
 }
 
 // asideLedger reads the jobs of a ledger that was set aside: those in its copy that are not over,
-// and those that only its log submits, which may contradict the copy. With an error it returns what
-// it could read.
+// and those that only its log submits, which may contradict the copy. There may be no copy, or no
+// log. With an error it returns what it could read.
 func (f folder) asideLedger(dir string) (generation uint64, jobs []AsideJob, err error) {
-	rep := ledger.NewReplica()
-	if err := loadCopy(rep, filepath.Join(dir, "copy")); err != nil || rep.Applied() == 0 {
-		return 0, nil, err
+	if _, err := fmt.Sscanf(filepath.Base(dir), ledgerName+"%d-", &generation); err != nil {
+		return 0, nil, fmt.Errorf("%s is no name of a ledger: %w", dir, err)
 	}
+	rep := ledger.NewReplica()
+	errCopy := loadCopy(rep, filepath.Join(dir, "copy"))
 	known := map[taskstate.JobID]bool{}
 	rep.Read(func(s *ledger.State) {
-		generation = s.Generation()
 		lacking := ledger.Lacking(s)
 		for j := range s.Jobs() {
 			known[j.Job().ID] = true
@@ -203,7 +203,7 @@ func (f folder) asideLedger(dir string) (generation uint64, jobs []AsideJob, err
 			jobs = append(jobs, j)
 		}
 	}
-	return generation, jobs, err
+	return generation, jobs, errors.Join(errCopy, err)
 }
 
 // jobs lists the jobs that were set aside and that the ledger neither knows nor has forgotten, in

@@ -27,10 +27,11 @@ type comparison struct {
 	rep    *ledger.Replica
 	voters func() []Voter
 	ask    func(context.Context, taskstate.PeerID, voterAsk, time.Duration) (voterAnswer, error)
-	found  func(said string) // called when the replica is found to be wrong
+	found  func(said string) // called when the replica, or the log of the own seat, is found to be wrong
+	point  func(index uint64) *logPoint
 
-	due  chan uint64    // of one: somebody has another chain after this entry
-	logs chan *logPoint // of one: another voter's log contradicts this entry of the own one
+	due  chan uint64 // of one: another peer has another chain after this entry
+	logs chan uint64 // of one: another voter's log contradicts this entry of the own one
 
 	mu        sync.Mutex
 	distrust  uint64                     // the replica is wrong, after this entry at the latest; 0: not known to be
@@ -179,10 +180,18 @@ func (c *comparison) run(ctx context.Context) {
 			return
 		case index := <-c.due:
 			c.complain(c.investigate(ctx, index), &complained)
-		case own := <-c.logs:
-			c.complain(c.investigateLogs(ctx, own), &complained)
+		case index := <-c.logs:
+			c.complain(c.investigateLogs(ctx, index), &complained)
 		}
 		_ = pause.For(ctx, compareRest)
+	}
+}
+
+// complain writes into the log what a person should know, if it was not done a moment ago.
+func (c *comparison) complain(said string, last *time.Time) {
+	if said != "" && time.Since(*last) > compareAgain {
+		*last = time.Now()
+		c.log.Error(said)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"slices"
-	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -39,7 +39,7 @@ func (s *seat) point(index uint64) *logPoint {
 
 // against returns an error if a point of another voter's log contradicts this one's, and has the
 // voters asked which is right.
-func (s *seat) against(o *logPoint, found func(*logPoint)) error {
+func (s *seat) against(o *logPoint, found func(index uint64)) error {
 	if o == nil {
 		return nil
 	}
@@ -47,21 +47,25 @@ func (s *seat) against(o *logPoint, found func(*logPoint)) error {
 	if !own.contradicts(o) {
 		return nil
 	}
-	found(own)
+	found(own.Index)
 	return fmt.Errorf("the voters' logs have different entries %d of term %d: an old copy of a disk voted in it again", own.Index, own.Term)
 }
 
-// differsIn notes that another voter's log contradicts this one's.
-func (c *comparison) differsIn(own *logPoint) {
+// differsIn notes that another voter's log has another entry.
+func (c *comparison) differsIn(index uint64) {
 	select {
-	case c.logs <- own:
+	case c.logs <- index:
 	default:
 	}
 }
 
-// investigateLogs asks the voters who is right about an entry. It returns what a person should
-// know.
-func (c *comparison) investigateLogs(ctx context.Context, own *logPoint) string {
+// investigateLogs asks the voters which entry is right. It returns what a person should know. A
+// seat that was taken since has another log, about which nothing was noted.
+func (c *comparison) investigateLogs(ctx context.Context, index uint64) string {
+	own := c.point(index)
+	if own == nil || own.Index != index {
+		return ""
+	}
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
 	have := c.askVoters(ctx, voters, [sha256.Size]byte(own.Sum), voterAsk{Log: own}, func(a voterAnswer) (sum [sha256.Size]byte, ok bool) {
 		if a.Log == nil || a.Log.Index != own.Index || a.Log.Term != own.Term || len(a.Log.Sum) != len(sum) {
@@ -76,7 +80,7 @@ func (c *comparison) investigateLogs(ctx context.Context, own *logPoint) string 
 		said = fmt.Sprintf("the voters' logs have different entries %d of term %d, for the disk of one was put back to an old copy, and no majority of them agrees. "+
 			"Start `peer up` at the voters that are away; if that is impossible for good, type `peer recover`", own.Index, own.Term)
 		c.set(0, said)
-	case ok && sum != [sha256.Size]byte(own.Sum):
+	case ok && sum != [sha256.Size]byte(own.Sum) && reflect.DeepEqual(own, c.point(index)):
 		said = fmt.Sprintf("this voter's log has another entry %d of term %d than those of the majority: the disk of a voter was put back to an old copy, and what was decided before with that one is only here",
 			own.Index, own.Term)
 		c.found(said)
@@ -86,19 +90,11 @@ func (c *comparison) investigateLogs(ctx context.Context, own *logPoint) string 
 	return said
 }
 
-// logAnswer answers which entry the log of a seat has.
-func (n *Node) logAnswer(ask *logPoint) voterAnswer {
-	s := n.place.seat.Load()
+// point is that of the log of this peer's seat, nil if it has none.
+func (p *ownSeat) point(index uint64) *logPoint {
+	s := p.seat.Load()
 	if s == nil {
-		return voterAnswer{}
+		return nil
 	}
-	return voterAnswer{Log: s.point(ask.Index)}
-}
-
-// complain writes into the log what a person should know, once a minute.
-func (c *comparison) complain(said string, last *time.Time) {
-	if said != "" && time.Since(*last) > compareAgain {
-		*last = time.Now()
-		c.log.Error(said)
-	}
+	return s.point(index)
 }

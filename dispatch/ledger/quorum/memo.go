@@ -174,7 +174,7 @@ func (f folder) keep(r *ledger.Replica) error {
 
 // asideFolder makes a folder for a ledger that is given up, with what this peer knows of it now.
 func (f folder) asideFolder(r *ledger.Replica, generation uint64) (string, error) {
-	aside := filepath.Join(f.path("set-aside"), fmt.Sprintf("generation-%d-%s", generation, f.cfg.Now().UTC().Format("20060102T150405.000")))
+	aside := filepath.Join(f.path("set-aside"), fmt.Sprintf("%s%d-%s", ledgerName, generation, f.cfg.Now().UTC().Format("20060102T150405.000")))
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return "", fmt.Errorf("set the ledger aside: %w", err)
 	}

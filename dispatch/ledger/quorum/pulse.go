@@ -24,9 +24,9 @@ func isHeartbeat(req *raft.AppendEntriesRequest) bool {
 
 // heartbeat sends a heartbeat. Raft's lease is as long as suits fast links, and cannot be changed
 // while raft runs: a leader would give up before the first heartbeat over a far link is answered.
-// So of a server that is far away raft is told that it answered while it did within some round
-// trips, and the heartbeat under way goes on. Raft's own rule does not rest on the lease: a leader
-// that was deposed meanwhile decides nothing, since no majority takes its entries.
+// So for a server that is far away raft gets a success at once, as long as the server has answered
+// within some round trips, and the heartbeat under way goes on. Raft's safety does not rest on the
+// lease: a leader that was deposed meanwhile decides nothing, since no majority takes its entries.
 func (x *seatTransport) heartbeat(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	lease := x.lease(to)
 	if lease <= raftLease {

@@ -56,7 +56,7 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 		}
 		return voterAnswer{}, n.electorate.letGo(ctx, *ask.Leave)
 	case ask.Log != nil:
-		return n.logAnswer(ask.Log), nil
+		return voterAnswer{Log: n.place.point(ask.Log.Index)}, nil
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err

@@ -73,8 +73,9 @@ func (r *root) drawn(k kept) {
 }
 
 // threeAndJobs has three voters, and jobs that only b and c know: b's folder is put back to a copy
-// from before them, c is away. The result is what the root of b's folder was before that.
-func threeAndJobs(fl *cluster) (newer kept) {
+// from before them, c is away. The result is what the root of b's folder was before that, and the
+// term of c's log.
+func threeAndJobs(fl *cluster) (newer kept, term uint64) {
 	fl.t.Helper()
 	fl.grow(3, "a", "b", "c")
 	fl.insist(job(1))
@@ -85,10 +86,12 @@ func threeAndJobs(fl *cluster) (newer kept) {
 	for n := 2; n <= 4; n++ {
 		fl.insist(job(n))
 	}
+	fl.settle()
+	term, _ = fl.nodes["c"].LogEnds()
 	fl.down("b", "c")
 	newer = fl.root("b").copy()
 	back()
-	return newer
+	return newer, term
 }
 
 // keepsJobs checks that a cluster decides and every peer knows jobs 1 to 4.
@@ -130,7 +133,8 @@ func TestAStaleSeatGivesNoVoteUntilItHasHeardEveryOtherVoter(t *testing.T) {
 
 func TestALedgersFolderThatIsPutBackAloneIsStale(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
-		fl.root("b").putBack(threeAndJobs(fl))
+		newer, _ := threeAndJobs(fl)
+		fl.root("b").putBack(newer)
 		fl.up("a", "b")
 		time.Sleep(30 * time.Second)
 		if l := fl.leader(); l != nil {
@@ -325,19 +329,7 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *cluster) {
-				fl.grow(3, "a", "b", "c")
-				fl.insist(job(1))
-				fl.settle()
-				fl.down("a", "b")
-				back := fl.keep("b")
-				fl.up("b")
-				for n := 2; n <= 4; n++ {
-					fl.insist(job(n))
-				}
-				fl.settle()
-				newest, _ := fl.nodes["c"].LogEnds()
-				fl.down("b", "c")
-				back()
+				_, newest := threeAndJobs(fl)
 				fl.up("a", "b")
 				for term := uint64(0); term < newest; term, _ = fl.nodes["a"].LogEnds() { // mostly it is the same
 					fl.down("a", "b")
@@ -474,7 +466,8 @@ func TestAPersonCannotVouchForMoreThanAMove(t *testing.T) {
 	for name, first := range map[string]quorum.Doubt{"turned back": {Why: "others know a later start"}, "moved, with the ledger's folder put back": moved} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *cluster) {
-				fl.root("b").putBack(threeAndJobs(fl))
+				newer, _ := threeAndJobs(fl)
+				fl.root("b").putBack(newer)
 				fl.root("b").SetStale(first)
 				fl.up("a", "b")
 				time.Sleep(10 * time.Second)
