@@ -50,10 +50,9 @@
 // How far each seat had acknowledged is known from its own mark on disk and from what others saw of
 // it, signed (marks.go). A seat whose folder may be an old copy or a second one is stale: it gives
 // no vote until it has heard every other voter (stale.go). What a coordinator has a voter take out
-// of its log is kept first (aside.go). Before a vote or an entry passes between two voters they show
-// each other a point of their logs: a voter that was put back unnoticed may have voted twice in a
-// term (logs.go). Replicas hold a rolling checksum against each other
-// (compare.go).
+// of its log is kept first (aside.go). Before a vote or an entry passes between two voters they
+// show each other a point of their logs: a voter that was put back unnoticed may have voted twice
+// in a term (logs.go). Replicas hold a rolling checksum against each other (compare.go).
 //
 // # Whom a replica is fed by
 //

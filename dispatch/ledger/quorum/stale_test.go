@@ -357,8 +357,17 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 					t.Fatalf("set aside are %v: %+v", again, c.SetAside())
 				}
 				fl.stop("c")
+				copies, _ := filepath.Glob(filepath.Join(fl.dir, "c1", "set-aside", "*", "copy"))
+				for _, c := range copies { // the log is enough
+					if err := os.Remove(c); err != nil {
+						t.Fatal(err)
+					}
+				}
 				fl.up("c")
 				c = fl.nodes["c"]
+				if n := len(c.AsideJobs()); n != len(again) {
+					t.Fatalf("%d of %d jobs are set aside after a restart", n, len(again))
+				}
 				for _, j := range c.AsideJobs() {
 					fl.insist(ledger.Command{Submit: &ledger.Submit{Job: j.Job}})
 				}
