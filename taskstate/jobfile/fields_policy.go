@@ -163,7 +163,7 @@ func (r *reader) axis(n ast.Node, path string) []string {
 			return values
 		}
 	}
-	return r.texts(n, path, "[1, 2, 3]")
+	return r.texts(n, path, "[1, 2, 3] or 1-3")
 }
 
 // resources reads what has a unit, and numbers of anything else by name. A slip of the finger must

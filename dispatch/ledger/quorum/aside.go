@@ -190,20 +190,28 @@ func (f folder) asideLedger(dir string) (generation uint64, jobs []AsideJob, err
 		}
 	})
 	slices.Reverse(jobs) // the ledger lists the newest first
-	var held asideEntries
-	err = f.readAside(dir, generation, math.MaxUint64-1, func(log raft.LogStore) error {
-		return tail(log, 0, func(e *ledger.Entry) {
-			if slices.ContainsFunc(e.Commands, func(c ledger.Command) bool { return c.Submit != nil || c.Cancel != nil }) {
-				held.Entries = append(held.Entries, asideRecord{Index: e.Index, Data: e.Encoded()})
-			}
-		})
+	var logged []AsideJob
+	err = f.readAside(dir, generation, math.MaxUint64-1, func(log raft.LogStore) (err error) {
+		logged, err = jobsIn(log)
+		return err
 	})
-	for _, j := range held.jobs() {
+	for _, j := range logged {
 		if !known[j.Job.ID] {
 			jobs = append(jobs, j)
 		}
 	}
 	return generation, jobs, errors.Join(errCopy, err)
+}
+
+// jobsIn are the jobs that a log submits. With an error it returns what it could read.
+func jobsIn(log raft.LogStore) ([]AsideJob, error) {
+	var held asideEntries
+	err := tail(log, 0, func(e *ledger.Entry) {
+		if slices.ContainsFunc(e.Commands, func(c ledger.Command) bool { return c.Submit != nil || c.Cancel != nil }) {
+			held.Entries = append(held.Entries, asideRecord{Index: e.Index, Data: e.Encoded()})
+		}
+	})
+	return held.jobs(), err
 }
 
 // jobs lists the jobs that were set aside and that the ledger neither knows nor has forgotten, in

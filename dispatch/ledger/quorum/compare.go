@@ -36,6 +36,7 @@ type comparison struct {
 	mu        sync.Mutex
 	distrust  uint64                     // the replica is wrong, after this entry at the latest; 0: not known to be
 	complaint string                     // what is wrong, for people; "" after it was made good
+	split     bool                       // the complaint is of logs; see splits
 	further   map[taskstate.PeerID]claim // followers that say they have more than this leader
 	shorter   claim                      // a leader has less than this peer; zero: none has
 }
@@ -119,7 +120,15 @@ func (c *comparison) wrong() bool {
 func (c *comparison) set(distrust uint64, said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.distrust, c.complaint = distrust, said
+	c.distrust, c.complaint, c.split = distrust, said, false
+}
+
+// splits reports whether the voters' logs contradict each other and no majority is right: then no
+// vote passes between those that differ.
+func (c *comparison) splits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.split
 }
 
 // said is what is wrong, for people; called are the names of peers.

@@ -38,7 +38,7 @@ func (n *Node) Copy() (Copy, error) {
 			n.cfg.Log.Warn("what is left of the log that was lost cannot be read further", "err", err)
 		}
 	} else {
-		c.Seat, c.Stale = s.self.server(), n.stale.stale()
+		c.Seat, c.Stale = s.self.server(), n.stale.stale() || n.compared.splits()
 		if log := s.logBeyond(c.Generation); log != nil {
 			err := tail(log, c.Index, func(e *ledger.Entry) {
 				c.Generation, c.Epoch, c.Index, c.Stamp = s.generation, e.Epoch, e.Index, max(c.Stamp, e.Stamp)

@@ -26,6 +26,11 @@ func (p *logPoint) contradicts(o *logPoint) bool {
 	return p != nil && o != nil && p.Index == o.Index && p.Term == o.Term && string(p.Sum) != string(o.Sum)
 }
 
+// name is what tells the entry from all others.
+func (p *logPoint) name() [sha256.Size]byte {
+	return sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, p.Term), p.Sum...))
+}
+
 // point is the newest entry of the log that is not after an index, nil if it is not there any more.
 func (s *seat) point(index uint64) *logPoint {
 	var l raft.Log
@@ -51,7 +56,8 @@ func (s *seat) against(o *logPoint, found func(index uint64)) error {
 	return fmt.Errorf("the voters' logs have different entries %d of term %d: an old copy of a disk voted in it again", own.Index, own.Term)
 }
 
-// differsIn notes that another voter's log has another entry.
+// differsIn notes that another voter's log has another entry: of the same term, or in place of one
+// that was decided.
 func (c *comparison) differsIn(index uint64) {
 	select {
 	case c.logs <- index:
@@ -67,22 +73,25 @@ func (c *comparison) investigateLogs(ctx context.Context, index uint64) string {
 		return ""
 	}
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
-	have := c.askVoters(ctx, voters, [sha256.Size]byte(own.Sum), voterAsk{Log: own}, func(a voterAnswer) (sum [sha256.Size]byte, ok bool) {
-		if a.Log == nil || a.Log.Index != own.Index || a.Log.Term != own.Term || len(a.Log.Sum) != len(sum) {
-			return sum, false
+	have := c.askVoters(ctx, voters, own.name(), voterAsk{Log: own}, func(a voterAnswer) (name [sha256.Size]byte, ok bool) {
+		if a.Log == nil || a.Log.Index != own.Index {
+			return name, false
 		}
-		return [sha256.Size]byte(a.Log.Sum), true
+		return a.Log.name(), true
 	})
 	sum, ok, sums := rightSum(have, len(voters))
 	said := ""
 	switch {
 	case !ok && sums > 1:
-		said = fmt.Sprintf("the voters' logs have different entries %d of term %d, for the disk of one was put back to an old copy, and no majority of them agrees. "+
-			"Start `peer up` at the voters that are away; if that is impossible for good, type `peer recover`", own.Index, own.Term)
+		said = fmt.Sprintf("the voters' logs have different entries %d, for the disk of one was put back to an old copy, and no majority of them agrees. "+
+			"Start `peer up` at the voters that are away; if none is, or that is impossible for good, type `peer recover`", own.Index)
 		c.set(0, said)
-	case ok && sum != [sha256.Size]byte(own.Sum) && reflect.DeepEqual(own, c.point(index)):
-		said = fmt.Sprintf("this voter's log has another entry %d of term %d than those of the majority: the disk of a voter was put back to an old copy, and what was decided before with that one is only here",
-			own.Index, own.Term)
+		c.mu.Lock()
+		c.split = true
+		c.mu.Unlock()
+	case ok && sum != own.name() && reflect.DeepEqual(own, c.point(index)):
+		said = fmt.Sprintf("this voter's log has another entry %d than those of the majority: the disk of a voter was put back to an old copy, and what was decided before with that one is only here",
+			own.Index)
 		c.found(said)
 	case ok:
 		c.set(0, "")

@@ -20,12 +20,12 @@ func TestAVoterWhoseLogContradictsTheMajorityGivesItsSeatUpAndNoLaterOne(t *test
 		gives  bool
 		says   string
 	}{
-		"the others agree":               {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, true, "is only here"},
-		"one agrees with it":             {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'a')}, false, ""},
-		"no majority agrees":             {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b')}, false, "type `peer recover`"},
-		"the entry is of another term":   {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(4, 'b'), "c": entry(4, 'b')}, false, ""},
-		"it has no seat by now":          {[]*logPoint{nil, nil}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, false, ""},
-		"it took another seat meanwhile": {[]*logPoint{entry(3, 'a'), entry(3, 'b')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, false, ""},
+		"the others agree":                 {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, true, "is only here"},
+		"one agrees with it":               {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'a')}, false, ""},
+		"no majority agrees":               {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(3, 'b')}, false, "type `peer recover`"},
+		"a later term decided another one": {[]*logPoint{entry(3, 'a'), entry(3, 'a')}, map[string]*logPoint{"b": entry(4, 'b'), "c": entry(4, 'b')}, true, "is only here"},
+		"it has no seat by now":            {[]*logPoint{nil, nil}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, false, ""},
+		"it took another seat meanwhile":   {[]*logPoint{entry(3, 'a'), entry(3, 'b')}, map[string]*logPoint{"b": entry(3, 'b'), "c": entry(3, 'b')}, false, ""},
 	} {
 		looked, gave := 0, 0
 		x := &comparison{

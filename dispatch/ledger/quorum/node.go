@@ -196,8 +196,21 @@ func (n *Node) Stale() *StaleSeat { return n.stale.seat() }
 // deletes the file or folder.
 func (n *Node) SetAside() []Aside { return n.asides.unknown() }
 
-// AsideJobs reads those jobs. Which of them may be submitted again is said with each.
-func (n *Node) AsideJobs() []AsideJob { return n.asides.jobs() }
+// AsideJobs reads those jobs, and says of each whether it may be submitted again. While the voters'
+// logs contradict each other, the jobs that only the log of this seat has are among them: a recovery
+// sets that log aside.
+func (n *Node) AsideJobs() []AsideJob {
+	out := n.asides.jobs()
+	if s := n.place.seat.Load(); s != nil && n.compared.splits() {
+		logged, _ := jobsIn(s.store) // what can be read
+		for _, j := range n.asides.unknownOf(logged) {
+			if !slices.ContainsFunc(out, func(o AsideJob) bool { return o.Job.ID == j.Job.ID }) {
+				out = append(out, j)
+			}
+		}
+	}
+	return out
+}
 
 // Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing,
 // and follows. What is on disk stays as it is.

@@ -25,6 +25,7 @@ func (t *seating) openDisk(s *seat, dir string) (raft.SnapshotStore, error) {
 	onDisk := t.folder.logIn(dir)
 	onDisk.Moved = t.disk.unpark
 	onDisk.Aside = func(log raft.LogStore, from, to uint64) error { return t.asides.take(log, s.generation, from, to) }
+	onDisk.TakenBack = t.feed.compared.differsIn
 	if s.store, err = store.Open(onDisk); err != nil {
 		return nil, err
 	}

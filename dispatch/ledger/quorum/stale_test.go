@@ -78,6 +78,7 @@ func (r *root) drawn(k kept) {
 func threeAndJobs(fl *cluster) (newer kept, term uint64) {
 	fl.t.Helper()
 	fl.grow(3, "a", "b", "c")
+	fl.allRead("a", "b", "c")
 	fl.insist(job(1))
 	fl.settle()
 	fl.down("a", "b")
@@ -322,16 +323,20 @@ func TestWhatOnlyOneVoterHasIsSetAsideBeforeItIsTakenOutOfItsLog(t *testing.T) {
 // A voter whose folder is put back, root and all, notices nothing. What it had decided with another
 // one, which comes back later, is in the set-aside of that one and can be submitted again.
 func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
-	for name, meanwhile := range map[string]func(fl *cluster){
-		"little was decided meanwhile":          func(*cluster) {},
-		"its log is replaced by a snapshot":     func(fl *cluster) { fl.compact() },
-		"more was decided than the witness had": func(fl *cluster) { fl.insistMany(20, 40) },
+	for name, x := range map[string]struct {
+		later     uint64 // terms, at least, than that of the witness's log
+		meanwhile func(fl *cluster)
+	}{
+		"little was decided meanwhile":          {0, func(*cluster) {}},
+		"it was decided in a later term":        {1, func(*cluster) {}},
+		"its log is replaced by a snapshot":     {0, func(fl *cluster) { fl.compact() }},
+		"more was decided than the witness had": {0, func(fl *cluster) { fl.insistMany(20, 40) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *cluster) {
 				_, newest := threeAndJobs(fl)
 				fl.up("a", "b")
-				for term := uint64(0); term < newest; term, _ = fl.nodes["a"].LogEnds() { // mostly it is the same
+				for term := uint64(0); term < newest+x.later; term, _ = fl.nodes["a"].LogEnds() { // mostly it is the same
 					fl.down("a", "b")
 					fl.up("a", "b")
 					fl.settle()
@@ -339,7 +344,7 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 				for n := 5; n <= 9; n++ {
 					fl.insist(job(n))
 				}
-				meanwhile(fl)
+				x.meanwhile(fl)
 				fl.up("c")
 				c := fl.nodes["c"]
 				fl.await("c has what the others have", func() bool { return has(c, 9) && has(c, 5) && !has(c, 2) && len(fl.voting()) == 3 })
@@ -374,6 +379,59 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 				fl.await("nothing is missing", func() bool { return len(c.AsideJobs()) == 0 && len(c.SetAside()) == 0 })
 			})
 		})
+	}
+}
+
+// With the third voter away neither of two that contradict each other is right. That is no majority:
+// a person recovers, and submits again what the new ledger lacks.
+func TestWhereNoMajorityOfContradictingLogsIsRightAPersonRecovers(t *testing.T) {
+	played := false
+	for i := 0; i < 10 && !played; i++ {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			_, newest := threeAndJobs(fl)
+			fl.up("a", "b")
+			fl.settle()
+			if term, _ := fl.nodes["a"].LogEnds(); term != newest {
+				return // one is the newer
+			}
+			played = true
+			for n := 5; n <= 9; n++ {
+				fl.insist(job(n))
+			}
+			fl.settle()
+			fl.down("a")
+			fl.up("c")
+			c := fl.nodes["c"]
+			fl.await("neither gives a vote", func() bool {
+				there, err := c.AskCopy(t.Context(), "b")
+				here, err2 := c.Copy()
+				return err == nil && err2 == nil && there.Stale && here.Stale
+			})
+			if l := fl.leader(); l != nil {
+				t.Errorf("%s leads", l.id)
+			}
+			if _, err := c.Recover(t.Context(), "", quorum.Copy{}); err != nil {
+				t.Fatal(err)
+			}
+			fl.await("a ledger that goes on, and all jobs known or set aside", func() bool {
+				known := map[taskstate.JobID]bool{}
+				for _, b := range fl.nodes {
+					for _, j := range b.AsideJobs() {
+						known[j.Job.ID] = j.Why == ""
+					}
+				}
+				for n := 1; n <= 9; n++ {
+					if !has(c, n) && !known[job(n).Submit.Job.ID] {
+						return false
+					}
+				}
+				who, _, ok := fl.nodes["b"].Coordinator()
+				return ok && who == "c"
+			})
+		})
+	}
+	if !played {
+		t.Error("no term had two histories")
 	}
 }
 

@@ -154,7 +154,7 @@ type Copy struct {
 	Coordinator taskstate.PeerID `cbor:"6,keyasint,omitempty"` // who decides now as far as this peer knows
 	Voters      []Voter          `cbor:"7,keyasint,omitempty"` // as far as this peer knows
 	VotersIndex uint64           `cbor:"8,keyasint,omitempty"`
-	Stale       bool             `cbor:"9,keyasint,omitempty" dialect:"2"` // the server gives no vote: its log may be an old copy
+	Stale       bool             `cbor:"9,keyasint,omitempty" dialect:"2"` // the server gives no vote: its log may be an old copy, or contradicts those of others
 }
 
 // Compare orders copies by how new they are, as raft orders logs: the generation first, then the

@@ -77,7 +77,10 @@ type Config struct {
 	// others or a snapshot in their place. It keeps what would be lost; its error keeps them in
 	// the log. nil keeps nothing.
 	Aside func(log raft.LogStore, from, to uint64) error
-	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
+	// TakenBack is called when a leader has another entry in place of one that was decided, which
+	// stays; it must be quick. nil: it is not.
+	TakenBack func(index uint64)
+	Hurt      func() error // for tests: asked before every write, which fails with what it answers, or waits for it
 }
 
 // Unsound is an error that says: this log has lost something, or is older than what was
@@ -231,6 +234,9 @@ func (s *Log) DeleteRange(low, high uint64) error {
 				return err
 			}
 			if err := s.acked.shrinks(low, high); err != nil {
+				if errors.As(err, new(errTakenBack)) && s.cfg.TakenBack != nil {
+					s.cfg.TakenBack(low)
+				}
 				return err
 			}
 		}
