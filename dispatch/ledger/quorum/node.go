@@ -197,8 +197,8 @@ func (n *Node) Stale() *StaleSeat { return n.stale.seat() }
 func (n *Node) SetAside() []Aside { return n.asides.unknown() }
 
 // AsideJobs reads those jobs, and says of each whether it may be submitted again. While the voters'
-// logs contradict each other, the jobs that only the log of this seat has are among them: a recovery
-// sets that log aside.
+// logs contradict each other, the jobs that only the log of this seat has are among them: a
+// recovery sets that log aside.
 func (n *Node) AsideJobs() []AsideJob {
 	out := n.asides.jobs()
 	if s := n.place.seat.Load(); s != nil && n.compared.splits() {

@@ -56,6 +56,7 @@ type staleness struct {
 	wakes  *wakes
 	copy   func() (Copy, error) // this peer's own
 	resign func()               // ends this peer's term, if it leads
+	renew  func(context.Context, *seat)
 	news   wake.Signal          // the seat became stale, or a stale one was opened
 	voting longLock             // a vote is given, or the last word on votes that were forgotten is written
 
@@ -231,7 +232,21 @@ func (t *staleness) look(ctx context.Context, s *seat) {
 	default:
 		return
 	}
+	t.handOver(ctx, s)
 	t.wakes.suspect.Set()
+}
+
+// handOver gives up raft's leadership. The peer's own term ended when the seat became stale; raft
+// may have been the leader all the time, and then says nothing again. The next leader has a term in
+// which no vote was forgotten.
+func (t *staleness) handOver(ctx context.Context, s *seat) {
+	if s.raft.State() != raft.Leader {
+		return
+	}
+	if err := s.ask(s.raft.LeadershipTransfer); err != nil {
+		t.cfg.Log.Debug("leadership cannot be handed over after the log was found to be current", "err", err)
+		t.renew(ctx, s)
+	}
 }
 
 // hear asks the voters that were not heard yet how new their logs are.

@@ -183,6 +183,25 @@ func TestALeaderDecidesNothingWithASeatThatIsStale(t *testing.T) {
 	})
 }
 
+// The others answer a stale leader before raft's lease is over: raft leads on, and says nothing
+// again.
+func TestALeaderThatWasStaleForAMomentHandsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		fl.insist(job(1))
+		fl.settle()
+		old := fl.leader()
+		_, before, _ := old.Coordinator()
+		old.Doubt("others know a later start of this peer")
+		fl.await("its seat is current", func() bool { return old.Stale() == nil })
+		fl.await("a later term is led", func() bool {
+			_, epoch, ok := fl.nodes["a"].Coordinator()
+			return ok && before.Less(epoch)
+		})
+		fl.insist(job(2))
+	})
+}
+
 func TestMovedVotersGoOnWhenAllOfThemAreThere(t *testing.T) {
 	for _, stale := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
 		inBubble(t, func(t *testing.T, fl *cluster) {
@@ -382,8 +401,8 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 	}
 }
 
-// With the third voter away neither of two that contradict each other is right. That is no majority:
-// a person recovers, and submits again what the new ledger lacks.
+// With the third voter away neither of two that contradict each other is right. A person recovers,
+// and submits again what the new ledger lacks.
 func TestWhereNoMajorityOfContradictingLogsIsRightAPersonRecovers(t *testing.T) {
 	played := false
 	for i := 0; i < 10 && !played; i++ {

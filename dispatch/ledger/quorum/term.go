@@ -255,8 +255,8 @@ func (t *terms) over() {
 	}
 }
 
-// renew begins a term that raft never gave up while the disk held it up: it was ended here, and
-// raft does not say again that it leads.
+// renew begins a term that raft never gave up while the disk held it up, or the seat was stale: it
+// was ended here, and raft does not say again that it leads.
 func (t *terms) renew(ctx context.Context, s *seat) {
 	if s.raft.State() != raft.Leader || t.lead.Load() != nil {
 		return
