@@ -95,15 +95,21 @@ func (m *seenMarks) own(s *seat) (mark.Signed, bool) {
 }
 
 // show is what this peer shows to others: its own mark, and what it saw of the voters of its
-// ledger.
+// ledger. Of its own seat that is the own mark alone: before the seat was open, others may have
+// shown an older one, and with that it would look turned back.
 func (m *seenMarks) show(s *seat) (out []mark.Signed) {
-	if own, ok := m.own(s); ok {
+	own, ok := m.own(s)
+	if ok {
 		out = append(out, own)
 	}
 	g := m.generation()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out = append(out, m.book.In(g)...)
+	for _, x := range m.book.In(g) {
+		if !ok || !x.Mark.Same(own.Mark) {
+			out = append(out, x)
+		}
+	}
 	return out[:min(len(out), maxShown)]
 }
 

@@ -57,8 +57,8 @@ type staleness struct {
 	copy   func() (Copy, error) // this peer's own
 	resign func()               // ends this peer's term, if it leads
 	renew  func(context.Context, *seat)
-	news   wake.Signal          // the seat became stale, or a stale one was opened
-	voting longLock             // a vote is given, or the last word on votes that were forgotten is written
+	news   wake.Signal // the seat became stale, or a stale one was opened
+	voting longLock    // a vote is given, or the last word on votes that were forgotten is written
 
 	change sync.Mutex // held while the doubt changes here and on disk
 
