@@ -203,6 +203,7 @@ func (t *seating) startAgain(st *ledger.State, last uint64) error {
 		return err
 	}
 	t.feed.compared.set(0, "")
+	t.feed.compared.setSplit("", 0)
 	t.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{t.cfg.Self})
 	t.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
 	t.wakes.follow.Set()

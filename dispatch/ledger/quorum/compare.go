@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -35,8 +36,9 @@ type comparison struct {
 
 	mu        sync.Mutex
 	distrust  uint64                     // the replica is wrong, after this entry at the latest; 0: not known to be
-	complaint string                     // what is wrong, for people; "" after it was made good
-	split     bool                       // the complaint is of logs; see splits
+	complaint string                     // what is wrong with copies, for people; "" after it was made good
+	split     string                     // the same of the voters' logs; see splits
+	splitAt   uint64                     // the entry that it is about
 	further   map[taskstate.PeerID]claim // followers that say they have more than this leader
 	shorter   claim                      // a leader has less than this peer; zero: none has
 }
@@ -99,6 +101,7 @@ func (c *comparison) furthest() (whose taskstate.PeerID, most claim) {
 const (
 	compareRest  = 2 * time.Second // between two questions to all voters
 	compareAgain = time.Minute     // between two complaints that nobody can be said to be right
+	disputeLook  = 5 * time.Second // until it is asked again whether a complaint still holds
 )
 
 var errDiffers = errors.New("this peer's copy of the ledger is wrong, and another is fetched")
@@ -120,7 +123,15 @@ func (c *comparison) wrong() bool {
 func (c *comparison) set(distrust uint64, said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.distrust, c.complaint, c.split = distrust, said, false
+	c.distrust, c.complaint = distrust, said
+}
+
+// setSplit notes what is wrong with the voters' logs, of which an entry tells, or with "" that
+// nothing is known to be.
+func (c *comparison) setSplit(said string, at uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.split, c.splitAt = said, at
 }
 
 // splits reports whether the voters' logs contradict each other and no majority is right: then no
@@ -128,13 +139,13 @@ func (c *comparison) set(distrust uint64, said string) {
 func (c *comparison) splits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.split
+	return c.split != ""
 }
 
 // said is what is wrong, for people; called are the names of peers.
 func (c *comparison) said(called func(taskstate.PeerID) string) string {
 	c.mu.Lock()
-	complaint := c.complaint
+	complaint := cmp.Or(c.split, c.complaint)
 	whose, x := c.furthest()
 	c.mu.Unlock() // names are looked up in the ledger
 	switch {
@@ -184,6 +195,13 @@ func rightSum(have map[taskstate.PeerID][sha256.Size]byte, n int) (sum [sha256.S
 func (c *comparison) run(ctx context.Context) {
 	var complained time.Time
 	for {
+		c.mu.Lock()
+		copies, logs, at := c.complaint != "", c.split != "", c.splitAt
+		c.mu.Unlock()
+		var again <-chan time.Time
+		if copies || logs {
+			again = time.After(disputeLook)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -191,6 +209,13 @@ func (c *comparison) run(ctx context.Context) {
 			c.complain(c.investigate(ctx, index), &complained)
 		case index := <-c.logs:
 			c.complain(c.investigateLogs(ctx, index), &complained)
+		case <-again: // whoever was wrong may have given its seat up, and says no more
+			if copies {
+				c.complain(c.investigate(ctx, 0), &complained)
+			}
+			if logs {
+				c.complain(c.investigateLogs(ctx, at), &complained)
+			}
 		}
 		_ = pause.For(ctx, compareRest)
 	}
@@ -204,12 +229,14 @@ func (c *comparison) complain(said string, last *time.Time) {
 	}
 }
 
-// investigate asks the voters who is right. It returns what a person should know.
+// investigate asks the voters who is right, after an entry or, with 0, after the last one. It
+// returns what a person should know.
 func (c *comparison) investigate(ctx context.Context, index uint64) string {
 	own, ok := c.rep.ChainAt(index)
 	if !ok || c.wrong() {
 		return ""
 	}
+	index = own.Index
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
 	have := c.askVoters(ctx, voters, own.Sum, voterAsk{Chain: &own}, func(a voterAnswer) (sum [sha256.Size]byte, ok bool) {
 		if a.Chain == nil || a.Chain.From != own.From || a.Chain.Index != own.Index {

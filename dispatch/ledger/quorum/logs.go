@@ -70,6 +70,7 @@ func (c *comparison) differsIn(index uint64) {
 func (c *comparison) investigateLogs(ctx context.Context, index uint64) string {
 	own := c.point(index)
 	if own == nil || own.Index != index {
+		c.setSplit("", 0) // another seat's log, or one that begins later
 		return ""
 	}
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
@@ -85,16 +86,13 @@ func (c *comparison) investigateLogs(ctx context.Context, index uint64) string {
 	case !ok && sums > 1:
 		said = fmt.Sprintf("the voters' logs have different entries %d, for the disk of one was put back to an old copy, and no majority of them agrees. "+
 			"Start `peer up` at the voters that are away; if none is, or that is impossible for good, type `peer recover`", own.Index)
-		c.set(0, said)
-		c.mu.Lock()
-		c.split = true
-		c.mu.Unlock()
+		c.setSplit(said, index)
 	case ok && sum != own.name() && reflect.DeepEqual(own, c.point(index)):
 		said = fmt.Sprintf("this voter's log has another entry %d than those of the majority: the disk of a voter was put back to an old copy, and what was decided before with that one is only here",
 			own.Index)
 		c.found(said)
 	case ok:
-		c.set(0, "")
+		c.setSplit("", 0)
 	}
 	return said
 }

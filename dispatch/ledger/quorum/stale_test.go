@@ -401,31 +401,42 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 	}
 }
 
+// contradicting has three voters of which b and c have other entries in the same term, and a, which
+// has b's, is away; false if one of them has the later term this time.
+func contradicting(fl *cluster) bool {
+	fl.t.Helper()
+	_, newest := threeAndJobs(fl)
+	fl.up("a", "b")
+	fl.settle()
+	if term, _ := fl.nodes["a"].LogEnds(); term != newest {
+		return false
+	}
+	for n := 5; n <= 9; n++ {
+		fl.insist(job(n))
+	}
+	fl.settle()
+	fl.down("a")
+	fl.up("c")
+	c := fl.nodes["c"]
+	fl.await("neither gives a vote", func() bool {
+		there, err := c.AskCopy(fl.t.Context(), "b")
+		here, err2 := c.Copy()
+		return err == nil && err2 == nil && there.Stale && here.Stale
+	})
+	return true
+}
+
 // With the third voter away neither of two that contradict each other is right. A person recovers,
 // and submits again what the new ledger lacks.
 func TestWhereNoMajorityOfContradictingLogsIsRightAPersonRecovers(t *testing.T) {
 	played := false
 	for i := 0; i < 10 && !played; i++ {
 		inBubble(t, func(t *testing.T, fl *cluster) {
-			_, newest := threeAndJobs(fl)
-			fl.up("a", "b")
-			fl.settle()
-			if term, _ := fl.nodes["a"].LogEnds(); term != newest {
-				return // one is the newer
+			if !contradicting(fl) {
+				return
 			}
 			played = true
-			for n := 5; n <= 9; n++ {
-				fl.insist(job(n))
-			}
-			fl.settle()
-			fl.down("a")
-			fl.up("c")
 			c := fl.nodes["c"]
-			fl.await("neither gives a vote", func() bool {
-				there, err := c.AskCopy(t.Context(), "b")
-				here, err2 := c.Copy()
-				return err == nil && err2 == nil && there.Stale && here.Stale
-			})
 			if l := fl.leader(); l != nil {
 				t.Errorf("%s leads", l.id)
 			}
@@ -446,6 +457,34 @@ func TestWhereNoMajorityOfContradictingLogsIsRightAPersonRecovers(t *testing.T) 
 				}
 				who, _, ok := fl.nodes["b"].Coordinator()
 				return ok && who == "c"
+			})
+		})
+	}
+	if !played {
+		t.Error("no term had two histories")
+	}
+}
+
+// The voter that was away decides between two that contradict each other, and nobody complains any
+// more.
+func TestContradictingLogsAreForgottenWhenAMajorityIsRight(t *testing.T) {
+	played := false
+	for i := 0; i < 10 && !played; i++ {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			if !contradicting(fl) {
+				return
+			}
+			played = true
+			fl.up("a")
+			fl.insist(job(10))
+			fl.settle()
+			fl.await("no complaint", func() bool {
+				for _, b := range fl.nodes {
+					if c, err := b.Copy(); err != nil || c.Stale || b.Differs(func(p taskstate.PeerID) string { return string(p) }) != "" {
+						return false
+					}
+				}
+				return true
 			})
 		})
 	}

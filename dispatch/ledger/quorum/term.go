@@ -262,7 +262,7 @@ func (t *terms) renew(ctx context.Context, s *seat) {
 		return
 	}
 	select {
-	case t.notify <- true: // a lone voter: nobody was elected meanwhile, and the barrier of serve proves it
+	case t.notify <- true: // if another was elected meanwhile, the barrier of serve fails
 	case <-ctx.Done():
 	}
 }
