@@ -17,7 +17,7 @@ func (b *jobTable) submit(c *Submit, w *Warrants) Result {
 	if b.finished.gone.have(job.ID) {
 		return Result{Existed: true, Refused: CodeOver}
 	}
-	if !submittable(job) {
+	if !submittable(job) || c.First < 0 || c.First > maxFirst {
 		return Result{Refused: CodeInvalid}
 	}
 	if code := w.ordered(job); code != CodeNone {
@@ -175,10 +175,15 @@ func (b *jobTable) runBeside(o *taskstate.Origin) *JobRecord {
 }
 
 // FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a
-// generation: 1, unless it may have been accepted in a part of the ledger that was lost, and run.
+// generation: 1, unless it may have been accepted in a part of the ledger that was lost or set
+// aside, and run.
 func (c *Submit) FirstAttempt(generation uint64) int {
 	if !c.Again || generation <= 1 {
-		return 1
+		return max(1, c.First)
 	}
-	return int(generation-1)*attemptGap + 1
+	return max(int(generation-1)*attemptGap+1, c.First)
 }
+
+// AttemptBeyond is Submit.First for a job whose first attempts had this number where it was set
+// aside.
+func AttemptBeyond(first int) int { return (first-1)/attemptGap*attemptGap + attemptGap + 1 }

@@ -177,10 +177,13 @@ type Revoke struct {
 // Origin. A run of a schedule that allows none beside another is not accepted while one goes on: it
 // is recorded as skipped (Result.Skipped). A job whose predecessor ended without success is
 // accepted and cancelled (Result.Cut). Again says that it was asked for before, with an answer that
-// never came: in a recovered ledger the decision may be among the lost.
+// never came: in a recovered ledger the decision may be among the lost. First is above the numbers
+// of all attempts that its slots had in decisions that were set aside, 0 if there were none; more
+// than maxFirst is refused.
 type Submit struct {
 	Job   taskstate.Job `cbor:"1,keyasint"`
 	Again bool          `cbor:"2,keyasint,omitempty"`
+	First int           `cbor:"3,keyasint,omitempty" dialect:"2"`
 }
 
 // Cancel stops a job: slots that have no assignment are over at once, assigned ones when their

@@ -144,9 +144,12 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	return o.Peer, o.Incarnation, c.index, st
 }
 
+// FirstAttempt is the number of the first attempt of each slot that has had none yet.
+func (j *JobRecord) FirstAttempt() int { return int(max(j.slots.first, 1)) }
+
 // outline describes the job without its versions, and of its slots only these.
 func (j *JobRecord) outline(slots ...int) *Outline {
-	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: int(max(j.slots.first, 1)), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
+	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: j.FirstAttempt(), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
 	for _, n := range slots {
 		o.Slots = append(o.Slots, j.Slot(n))
 	}

@@ -302,7 +302,7 @@ func (t *slotTable) raise() {
 			top = max(top, int(c.attempt))
 		}
 	}
-	first := (top-1)/attemptGap*attemptGap + attemptGap + 1
+	first := AttemptBeyond(top)
 	t.first = uint32(first)
 	var raised runs
 	for _, r := range t.pending {
@@ -415,8 +415,11 @@ func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint
 
 func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
 
-// attemptGap is how far the numbers of attempts jump when a ledger is recovered: more than the
-// attempts of one slot that can have been made in decisions that were lost. No number is then given
-// twice, so that a task of the lost part that still runs somewhere is never taken for another one
-// of the same slot.
+// attemptGap is how far the numbers of attempts jump when a ledger is recovered, or a job that was
+// set aside is submitted again: more than the attempts of one slot that can have been made in
+// decisions that were lost. No number is then given twice, so that a task of the lost part that
+// still runs somewhere, or its end, is never taken for another one of the same slot.
 const attemptGap = 1000
+
+// maxFirst bounds Submit.First: a thousand jumps, and far from where numbers end.
+const maxFirst = 1000*attemptGap + 1

@@ -36,7 +36,8 @@ type Call struct {
 	Leave   *ledger.Depart          `cbor:"8,keyasint,omitempty"`
 	Join    *JoinCall               `cbor:"9,keyasint,omitempty"`
 	Cluster *ClusterCall            `cbor:"10,keyasint,omitempty"`
-	Again   bool                    `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
+	Again   bool                    `cbor:"11,keyasint,omitempty"`             // with Submit: asked before, and the answer never came
+	First   int                     `cbor:"37,keyasint,omitempty" dialect:"2"` // with Submit: see ledger.Submit
 	Thaw    *ThawCall               `cbor:"12,keyasint,omitempty"`
 	At      int64                   `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
 	Nonce   []byte                  `cbor:"14,keyasint,omitempty"` // so that it counts once

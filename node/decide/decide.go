@@ -41,7 +41,7 @@ func (d *Decider) Execute(ctx context.Context, c calls.Call) (calls.Reply, error
 	}
 	cmd := ledger.Command{Act: c.Act, Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set, NextCommand: c.NextCall.Command()}
 	if c.Submit != nil {
-		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
+		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again, First: c.First}
 	}
 	return d.propose(ctx, cmd)
 }

@@ -111,7 +111,7 @@ func (o *Orders) submitAside(ctx context.Context, ids []string, out *api.Recover
 			continue
 		}
 		j.Job.Submitter = o.cfg.Self
-		if _, err := o.decide(ctx, calls.Call{Submit: &j.Job, Again: true}, "job "+id+" was not submitted"); err != nil {
+		if _, err := o.decide(ctx, calls.Call{Submit: &j.Job, Again: true, First: j.First}, "job "+id+" was not submitted"); err != nil {
 			out.Refused = append(out.Refused, api.AsideJob{ID: id, Name: j.Job.Name, Why: err.Error()})
 			continue
 		}

@@ -32,8 +32,9 @@ type Aside struct {
 
 // AsideJob is a job of an Aside that the ledger does not know.
 type AsideJob struct {
-	Job taskstate.Job
-	Why string // why it is not to be submitted again; "": it is
+	Job   taskstate.Job
+	Why   string // why it is not to be submitted again; "": it is
+	First int    // what its attempts are to begin with then: see ledger.Submit
 }
 
 // asides keeps what was taken out of the log in files of the folder set-aside, the newest maxAsides
@@ -125,7 +126,7 @@ func (held asideEntries) jobs() (out []AsideJob) {
 		}
 		for _, c := range e.Commands {
 			if c.Submit != nil {
-				out = append(out, AsideJob{Job: c.Submit.Job, Why: notAgain(&c.Submit.Job)})
+				out = append(out, AsideJob{Job: c.Submit.Job, Why: notAgain(&c.Submit.Job), First: ledger.AttemptBeyond(c.Submit.FirstAttempt(e.Epoch.Generation))})
 			}
 			if c.Cancel != nil {
 				for i := range out {
@@ -185,7 +186,7 @@ func (f folder) asideLedger(dir string) (generation uint64, jobs []AsideJob, err
 			}
 			_, _, cancelled := j.Cancelled()
 			if _, over := j.Ended(); !over && !cancelled {
-				jobs = append(jobs, AsideJob{Job: *j.Job(), Why: why})
+				jobs = append(jobs, AsideJob{Job: *j.Job(), Why: why, First: ledger.AttemptBeyond(j.FirstAttempt())})
 			}
 		}
 	})

@@ -393,9 +393,16 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 					t.Fatalf("%d of %d jobs are set aside after a restart", n, len(again))
 				}
 				for _, j := range c.AsideJobs() {
-					fl.insist(ledger.Command{Submit: &ledger.Submit{Job: j.Job}})
+					fl.insist(ledger.Command{Submit: &ledger.Submit{Job: j.Job, Again: true, First: j.First}})
 				}
 				fl.await("nothing is missing", func() bool { return len(c.AsideJobs()) == 0 && len(c.SetAside()) == 0 })
+				c.Replica().Read(func(s *ledger.State) {
+					for _, id := range again {
+						if j, _ := s.Job(id); j.FirstAttempt() != 1001 { // a worker may remember how attempt 1 ended
+							t.Errorf("job %s begins again with attempt %d, want 1001", id, j.FirstAttempt())
+						}
+					}
+				})
 			})
 		})
 	}
