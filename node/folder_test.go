@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/coveyproject/covey/node/api"
-	"github.com/coveyproject/covey/node/copies"
+	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/starts"
 )
 
@@ -205,12 +205,42 @@ func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
 		}
 		last = now
 	}
-	if err := errors.Join(os.Remove(f.path(startsName)), os.WriteFile(f.path(copies.FileName), nil, 0o600)); err != nil {
+	if err := os.Remove(f.path(startsName)); err != nil {
 		t.Fatal(err)
 	}
+	f.keyed = true
 	for range 2 {
 		if b, err := f.begin("self"); err != nil || !b.chain.Gap || b.chain.Outrun(last) {
 			t.Fatalf("after its starts were lost: gap %v, %v", b.chain.Gap, err)
 		}
+	}
+}
+
+func TestAFolderThatWasLostButForItsKeyIsNotOlderThanWhatWasKnownOfItBefore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	start := func(joining bool) thisStart {
+		f, err := openFolder(dir, joining, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.close()
+		if _, err := p2p.LoadIdentity(f.path(keyFile)); err != nil {
+			t.Fatal(err)
+		}
+		return begin(t, f)
+	}
+	start(false)
+	known := start(false).start // by one that is away for long now
+	key, err := os.ReadFile(filepath.Join(dir, keyFile))
+	if err == nil {
+		err = errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, keyFile), key, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := start(true).start
+	if now := start(false); now.chain.Outrun(known) || !now.chain.Outrun(began.Next()) {
+		t.Errorf("a start from before the loss is taken for a later one, or a later one for none: %+v", now.chain)
 	}
 }

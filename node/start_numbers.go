@@ -33,7 +33,7 @@ type lastBegun struct {
 	Before uint64   `json:"before"`
 	Stamps []uint64 `json:"stamps,omitempty"` // starts before this one that may have used the worker's journal last
 	Chain  []uint64 `json:"chain,omitempty"`  // the numbers of the starts before this one, the newest last
-	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more
+	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more, or may have been
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
 	Born   string   `json:"born,omitempty"`   // when the file was made by which Place is known; "": it is not known
 	Host   string   `json:"host"`             // on which machine
@@ -58,7 +58,7 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 	if err != nil {
 		return b, err
 	}
-	b.chain = copies.Chain{Numbers: last.Chain, Gap: last.Gap || last.Number == 0 && f.hasMet()}
+	b.chain = copies.Chain{Numbers: last.Chain, Gap: last.Gap || last.Number == 0 && f.keyed}
 	if last.Number != 0 {
 		b.stamps = append(slices.Clone(last.Stamps), last.Number)
 		b.chain.Numbers = append(last.Chain, last.Number)
@@ -79,13 +79,6 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
 	return b, f.remember(next)
-}
-
-// hasMet tells whether this folder has met others as one that counts its starts: if it knows of
-// none, they were lost.
-func (f *folder) hasMet() bool {
-	_, err := os.Stat(f.path(copies.FileName))
-	return err == nil
 }
 
 // stamped notes that this start has used the worker's journal: one with the stamp of another start
