@@ -25,7 +25,6 @@ type folder struct {
 	lock        *os.File
 	incarnation taskstate.Incarnation
 	fresh       bool       // the incarnation was drawn now: nothing was here before
-	keyed       bool       // the identity is from before this start
 	at          string     // see Machine.Place
 	starts      sync.Mutex // of the file that remembers the starts
 	older       bool       // no version has run here yet that makes a seal.key and an audit log, which came with policies

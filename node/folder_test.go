@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/coveyproject/covey/node/api"
-	"github.com/coveyproject/covey/p2p"
-	"github.com/coveyproject/covey/p2p/starts"
 )
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
@@ -181,66 +178,5 @@ func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {
 	wg.Wait()
 	if left, err := filepath.Glob(filepath.Join(n.folder.dir, "space*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
-	t.Parallel()
-	f := &folder{dir: t.TempDir()}
-	var first, last starts.Start
-	for i := range maxChain + 3 {
-		b, err := f.begin("self")
-		now, chain := b.start, b.chain
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = now
-		}
-		if want := i > maxChain; chain.Gap != want || len(chain.Numbers) != min(i, maxChain) {
-			t.Fatalf("start %d knows %d before it, gap %v", i, len(chain.Numbers), chain.Gap)
-		}
-		if i > maxChain && chain.Outrun(first) || i > 0 && !chain.Outrun(last.Next()) {
-			t.Fatalf("start %d takes the first for a later one, or a later one for none", i)
-		}
-		last = now
-	}
-	if err := os.Remove(f.path(startsName)); err != nil {
-		t.Fatal(err)
-	}
-	f.keyed = true
-	for range 2 {
-		if b, err := f.begin("self"); err != nil || !b.chain.Gap || b.chain.Outrun(last) {
-			t.Fatalf("after its starts were lost: gap %v, %v", b.chain.Gap, err)
-		}
-	}
-}
-
-func TestAFolderThatWasLostButForItsKeyIsNotOlderThanWhatWasKnownOfItBefore(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	start := func(joining bool) thisStart {
-		f, err := openFolder(dir, joining, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.close()
-		if _, err := p2p.LoadIdentity(f.path(keyFile)); err != nil {
-			t.Fatal(err)
-		}
-		return begin(t, f)
-	}
-	start(false)
-	known := start(false).start // by one that is away for long now
-	key, err := os.ReadFile(filepath.Join(dir, keyFile))
-	if err == nil {
-		err = errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, keyFile), key, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := start(true).start
-	if now := start(false); now.chain.Outrun(known) || !now.chain.Outrun(began.Next()) {
-		t.Errorf("a start from before the loss is taken for a later one, or a later one for none: %+v", now.chain)
 	}
 }

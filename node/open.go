@@ -393,8 +393,6 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	}
 	_, err = os.Stat(f.path("incarnation"))
 	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
-	_, noKey := os.Stat(f.path(keyFile))
-	f.keyed = noKey == nil
 	_, noSeal := os.Stat(f.path(sealKeyFile))
 	_, noAudit := os.Stat(f.path(audit.FileName))
 	f.older = errors.Is(noSeal, fs.ErrNotExist) && errors.Is(noAudit, fs.ErrNotExist)

@@ -14,7 +14,6 @@ import (
 	"github.com/coveyproject/covey/dispatch/worker/journal"
 	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/node/api"
-	"github.com/coveyproject/covey/node/copies"
 	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/taskstate"
 )
@@ -23,17 +22,11 @@ import (
 // before that start's number is used.
 const startsName = "starts"
 
-// maxChain is how many starts a folder remembers. One that others know and the folder does not is a
-// sign that it was turned back, see copies.Chain.
-const maxChain = 1024
-
 // lastBegun is what a start leaves for the next one.
 type lastBegun struct {
 	Number uint64   `json:"number"`
 	Before uint64   `json:"before"`
 	Stamps []uint64 `json:"stamps,omitempty"` // starts before this one that may have used the worker's journal last
-	Chain  []uint64 `json:"chain,omitempty"`  // the numbers of the starts before this one, the newest last
-	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more, or may have been
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
 	Born   string   `json:"born,omitempty"`   // when the file was made by which Place is known; "": it is not known
 	Host   string   `json:"host"`             // on which machine
@@ -45,9 +38,8 @@ type lastBegun struct {
 // thisStart is a start of this program in its folder, and those before it.
 type thisStart struct {
 	start  starts.Start
-	stamps []uint64     // of starts before it that may have used the worker's journal last
-	chain  copies.Chain // of starts before it
-	moved  string       // why the folder seems not to be where it was at the last start; "": it is
+	stamps []uint64 // of starts before it that may have used the worker's journal last
+	moved  string   // why the folder seems not to be where it was at the last start; "": it is
 }
 
 // begin draws the number of this start and writes it down.
@@ -58,18 +50,13 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 	if err != nil {
 		return b, err
 	}
-	b.chain = copies.Chain{Numbers: last.Chain, Gap: last.Gap || last.Number == 0 && f.keyed}
 	if last.Number != 0 {
 		b.stamps = append(slices.Clone(last.Stamps), last.Number)
-		b.chain.Numbers = append(last.Chain, last.Number)
 		b.moved = f.movedFrom(last)
-	}
-	if over := len(b.chain.Numbers) - maxChain; over > 0 {
-		b.chain.Numbers, b.chain.Gap = b.chain.Numbers[over:], true
 	}
 	b.start = starts.Start{Number: last.Number}.Next()
 	next := lastBegun{
-		Number: b.start.Number, Before: b.start.Before, Chain: b.chain.Numbers, Gap: b.chain.Gap, Place: f.place(), Born: born(f.path(keyFile)), Host: machineID(),
+		Number: b.start.Number, Before: b.start.Before, Place: f.place(), Born: born(f.path(keyFile)), Host: machineID(),
 		Logs: last.Logs, Stale: last.Stale, Moved: last.Moved,
 	}
 	if b.moved != "" && (last.Stale == "" || last.Moved) {
@@ -144,8 +131,8 @@ func (f *folder) remember(last lastBegun) error {
 }
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A
-// file that is damaged begins a new chain: whether somebody else goes on with the old one is asked
-// of the peer that answers, not of the file.
+// file that is damaged counts as none: whether somebody else goes by the same key is asked of the
+// peer that answers, not of the file.
 func (f *folder) lastStart() (last lastBegun, err error) {
 	b, err := os.ReadFile(f.path(startsName))
 	switch {
@@ -160,7 +147,7 @@ func (f *folder) lastStart() (last lastBegun, err error) {
 // decodeStart reads the file's content: nothing if it is damaged.
 func decodeStart(file []byte) (last lastBegun) {
 	line, err := atomicfile.Summed(file)
-	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Logs) > 2 || len(last.Chain) > maxChain {
+	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Logs) > 2 {
 		return lastBegun{}
 	}
 	return last

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,12 +9,9 @@ import (
 	"testing"
 
 	marks "github.com/coveyproject/covey/dispatch/ledger/quorum/mark"
-	"github.com/coveyproject/covey/internal/atomicfile"
 	"github.com/coveyproject/covey/internal/long"
 	"github.com/coveyproject/covey/node/api"
-	"github.com/coveyproject/covey/node/copies"
 	"github.com/coveyproject/covey/node/runner/supervise"
-	"github.com/coveyproject/covey/p2p/starts"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -67,8 +63,7 @@ var tornFiles = map[string][]string{
 	"ledger/marks":         nil, // the others have theirs
 	"voter.mark":           nil, // the log has what was acknowledged
 	"seats":                nil, // the log says who holds one
-	"starts":               nil, // a new chain begins
-	"met":                  nil, // as if nobody had been met
+	"starts":               nil, // as in a folder's first start
 	"name":                 nil, // a start that names the peer writes it anew
 }
 
@@ -86,7 +81,7 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 	if err := errors.Join(l.stop(), supervise.EndAll(TasksFolder(l.cfg.Data))); err != nil {
 		t.Fatal(err)
 	}
-	metSomebody(t, l.folder)
+	heardMark(t, l.folder)
 	for file, complaint := range tornFiles {
 		for how, tear := range tears {
 			t.Run(file+" "+how, func(t *testing.T) {
@@ -124,17 +119,9 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 	}
 }
 
-// metSomebody writes what only a peer has that is not alone.
-func metSomebody(t *testing.T, f *folder) {
+// heardMark writes what only a peer has that is not alone.
+func heardMark(t *testing.T, f *folder) {
 	t.Helper()
-	proof := starts.Proof{Start: starts.Start{}.Next(), Recent: []uint64{5}, Sig: []byte("signed")}
-	met, err := json.Marshal(map[string]any{"somebody": map[string]any{"Nonce": 5, "Proof": proof}})
-	if err == nil {
-		err = atomicfile.Write(f.path(copies.FileName), atomicfile.WithSum(met))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	var book marks.Book
 	book.Add(marks.Signed{Mark: marks.Mark{Server: "somebody/1", Generation: 1, Index: 7}, Sig: []byte("signed")})
 	b, err := book.Encode()

@@ -360,13 +360,9 @@ func (n *Node) secretsConfig() secrets.Config {
 // copiesConfig joins the copies with the rest of the peer.
 func (n *Node) copiesConfig(key crypto.PrivKey) copies.Config {
 	return copies.Config{
-		Self: n.self, Start: n.begun.start, Chain: n.begun.chain, Sign: key.Sign, Say: &n.troubles, Halt: n.halt, Met: n.folder.path(copies.FileName), Log: n.log,
+		Self: n.self, Start: n.begun.start, Sign: key.Sign, Say: &n.troubles, Halt: n.halt, Log: n.log,
 		OnEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
-		Back: func(why string) {
-			n.worker.TurnedBack(why)
-			n.ledger.Doubt(why)
-		},
-		Name: func(peer string) string { return n.view.Who.Name(peer) },
+		Name:   func(peer string) string { return n.view.Who.Name(peer) },
 	}
 }
 

@@ -166,7 +166,7 @@ func (w *workRound) startCopy(k int, dir string) (*client.Client, func()) {
 var restarts = flag.Int("restarts", 5, "how often TestPlainRestarts… kills a peer and starts it again: 200 for a thorough look")
 
 // alarms are what no plain end and new start of a peer may raise.
-var alarms = []string{api.TroubleCopied, api.TroubleTurnedBack, api.TroubleJournalLost, api.TroubleMoved, api.TroubleStaleSeat, api.TroubleSetAside}
+var alarms = []string{api.TroubleCopied, api.TroubleJournalLost, api.TroubleMoved, api.TroubleStaleSeat, api.TroubleSetAside}
 
 func TestPlainRestartsRaiseNoAlarmAndRunNothingTwice(t *testing.T) {
 	long.Test(t)

@@ -33,7 +33,7 @@ func journalScenes() []diskScene {
 		{"a whole data folder is turned back", withWork(func(w *workRound) {
 			k := 1 + w.r.IntN(3)
 			w.turnedBack(k, "")
-			w.says(k, api.TroubleTurnedBack, api.TroubleJournalLost)
+			w.says(k, api.TroubleJournalLost)
 			w.busy(k)
 		})},
 	}

@@ -50,8 +50,6 @@ func (w *Loop) own(ctx context.Context) error {
 			w.step(w.refrain())
 		case s := <-w.seen:
 			w.step(s)
-		case why := <-w.back:
-			w.step(TurnedBack{why})
 		case w.muted = <-w.mutes:
 			w.step(Mute{w.muted})
 		case <-stop:

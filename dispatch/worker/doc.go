@@ -8,10 +8,10 @@
 //	w.Stop(ctx) or w.Detach(ctx)    // ends Run: with everything stopped, or leaving alone what runs
 //
 // While Run goes on, the runner reports with Report, and the node says what it learns: News and
-// Connected (about coordinators), SetOffer and Refrain (what this peer gives), Seen, Mute and
-// TurnedBack (what others know of this peer's incarnation). None of them blocks. Loop asks its
-// ports from goroutines of Run only: Coordinator whom to dial, Runner to start and stop tasks, Seal
-// and Publish for batches of statuses.
+// Connected (about coordinators), SetOffer and Refrain (what this peer gives), Seen and Mute
+// (what others know of this peer's incarnation). None of them blocks. Loop asks its ports from
+// goroutines of Run only: Coordinator whom to dial, Runner to start and stop tasks, Seal and
+// Publish for batches of statuses.
 //
 // Core is Step(event, now) → effects. Loop's owner goroutine – or a simulation – calls it, one
 // event at a time, and no later than Wake says; carries out the effects in order; and answers Save

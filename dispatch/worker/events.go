@@ -59,8 +59,6 @@ type (
 	}
 	// Mute: nothing is to be signed, or it is again.
 	Mute struct{ On bool }
-	// TurnedBack: this peer's folder is older than what others saw of it.
-	TurnedBack struct{ Why string }
 	// Staged: whoever brings the inputs of jobs here says how far they are.
 	Staged struct{ Reports []StageReport }
 	// Restored: the journal has been read. Comes once, to a core that began without; answered by
@@ -84,15 +82,14 @@ func (OfferChanged) isEvent() {}
 // again).
 type Refrain struct{ Err error }
 
-func (Refrain) isEvent()    {}
-func (Stop) isEvent()       {}
-func (Detach) isEvent()     {}
-func (Seen) isEvent()       {}
-func (Mute) isEvent()       {}
-func (TurnedBack) isEvent() {}
-func (Staged) isEvent()     {}
-func (Restored) isEvent()   {}
-func (Adopted) isEvent()    {}
+func (Refrain) isEvent()  {}
+func (Stop) isEvent()     {}
+func (Detach) isEvent()   {}
+func (Seen) isEvent()     {}
+func (Mute) isEvent()     {}
+func (Staged) isEvent()   {}
+func (Restored) isEvent() {}
+func (Adopted) isEvent()  {}
 
 type (
 	// Send puts a frame on the open stream.

@@ -36,7 +36,6 @@ type Loop struct {
 	abort     chan struct{}      // closed by either when it has waited enough
 	offers    chan session.Offer // newest only
 	seen      chan Seen          // what others hold of this incarnation
-	back      chan string        // the folder was turned back
 	mutes     chan bool          // newest only
 	muted     bool               // for the owner
 	refrains  refrains
@@ -96,7 +95,7 @@ func newLoopOn(cfg Config, head journal.Head, open journal.Opener) *Loop {
 	}
 	w := &Loop{
 		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
-		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: wake.New(), offers: make(chan session.Offer, 1), refrained: wake.New(),
+		seen: make(chan Seen, 1), mutes: make(chan bool, 1), news: wake.New(), offers: make(chan session.Offer, 1), refrained: wake.New(),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: mailbox.New[taskstate.RunReport](), staged: mailbox.New[StageReport](),
@@ -147,14 +146,6 @@ func (w *Loop) Incarnation() taskstate.Incarnation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.inc
-}
-
-// TurnedBack says that the data folder is an older one: another incarnation begins. Never blocks.
-func (w *Loop) TurnedBack(why string) {
-	select {
-	case w.back <- why:
-	default:
-	}
 }
 
 // Mute has the worker sign nothing until it is called with false: somebody else may be signing in

@@ -68,8 +68,6 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 		c.seen(e.Incarnation, e.Number)
 	case Mute:
 		c.signing.mute = e.On
-	case TurnedBack:
-		c.lose(e.Why)
 	}
 	c.serveQueue()
 	c.flush()

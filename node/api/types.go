@@ -67,7 +67,6 @@ const (
 	TroubleExhausted     = "exhausted"       // its machine refused it a process or an open file: it takes fewer tasks
 	TroubleNoRoom        = "no-room"         // the inputs of a job found no room there, whose tasks go elsewhere
 	TroubleStoreFull     = "store-full"      // what tasks left there takes all the room it has for that
-	TroubleTurnedBack    = "turned-back"     // its data folder is older than what others saw of it
 	TroubleOldVersion    = "old-version"     // it runs a version that does not understand this one, or what the cluster speaks
 	TroubleLies          = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw

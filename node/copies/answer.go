@@ -26,8 +26,13 @@ type ask struct {
 	Nonce    uint64        `cbor:"1,keyasint,omitempty"` // who are you? answered by Proof
 	Meet     bool          `cbor:"2,keyasint,omitempty"` // somebody else is you: answered by a Nonce for it
 	Other    *starts.Proof `cbor:"3,keyasint,omitempty"` // its answer to that
-	Past     *pastProof    `cbor:"4,keyasint,omitempty"` // who you were before
+	Past     *pastProof    `cbor:"4,keyasint,omitempty"` // who you were before: of version 0.2, and passed over
 	Renounce *Renounced    `cbor:"5,keyasint,omitempty"` // who was you is not any more
+}
+
+type pastProof struct {
+	Nonce uint64       `cbor:"1,keyasint"`
+	Proof starts.Proof `cbor:"2,keyasint"`
 }
 
 type answer struct {
@@ -61,8 +66,6 @@ func (c *Copies) Serve(peer string, conn net.Conn) {
 		case q.Other != nil:
 			a.Taken = nonce != 0 && c.meet(peer, nonce, *q.Other)
 			nonce = 0
-		case q.Past != nil:
-			a.Taken = c.wasSomebody(peer, *q.Past)
 		case q.Renounce != nil:
 			a.Taken = c.renounce(*q.Renounce)
 		}
@@ -89,10 +92,8 @@ func (c *Copies) meet(from string, nonce uint64, p starts.Proof) bool {
 		return false // nobody's, or our own
 	}
 	c.mu.Lock()
-	news := len(c.others) == 0
-	if len(c.others) < mostAsks {
-		c.others[p.Start.Number] = true
-	}
+	news := !c.other
+	c.other = true
 	c.mu.Unlock()
 	if news {
 		text := "another process goes by this peer's identity right now: this machine or its data folder was copied. Neither votes nor takes tasks until a person decides: stop one of them and give it an identity of its own with `peer up --new-identity --join TICKET` (`peer ticket` at another peer); if the other one is gone for good, restart this one"
@@ -103,38 +104,15 @@ func (c *Copies) meet(from string, nonce uint64, p starts.Proof) bool {
 	return true
 }
 
-// wasSomebody is shown an answer that this peer gave before. If the start that gave it is none of
-// those the folder remembers, the folder was turned back to what it was before that.
-func (c *Copies) wasSomebody(from string, p pastProof) bool {
-	n := p.Proof.Start.Number
-	if !c.own(p.Nonce, p.Proof) || n == c.cfg.Start.Number || !c.cfg.Chain.Outrun(p.Proof.Start) || c.knowsOther(n) {
-		return false
-	}
-	if c.cfg.Start.Before == 0 {
-		return false // a folder that begins with this start was lost, not turned back: its journal is as new as it is
-	}
-	if c.cfg.Say.Set(c.cfg.Self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
-		c.cfg.Log.Error("this data folder was turned back: there was a later start of this peer", "told by", c.cfg.Name(from), "start", n)
-		c.cfg.Back("others know a later start of this peer than its data folder does: it was turned back")
-	}
-	return true
-}
-
-func (c *Copies) knowsOther(n uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.others[n]
-}
-
 // renounce hears that another holder of our key has taken an identity of its own.
 func (c *Copies) renounce(r Renounced) bool {
 	if r.Peer != c.cfg.Self || p2p.Verify(c.cfg.Self, starts.Renunciation(r.Peer, r.Number), r.Sig) != nil {
 		return false
 	}
 	c.mu.Lock()
-	free := len(c.others) > 0 && r.Number != c.cfg.Start.Number
+	free := c.other && r.Number != c.cfg.Start.Number
 	if free {
-		clear(c.others) // its earlier starts, too; should there be a third one, somebody meets it again
+		c.other = false // should there be a third one, somebody meets it again
 	}
 	c.mu.Unlock()
 	if free {

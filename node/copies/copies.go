@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	mrand "math/rand/v2"
 	"net"
 	"slices"
@@ -29,27 +28,12 @@ const (
 type Config struct {
 	Self   taskstate.PeerID
 	Start  starts.Start
-	Chain  Chain // the starts before, as far as the folder knows
 	Sign   func([]byte) ([]byte, error)
 	OnEach func(ctx context.Context, peer, protocol string) []net.Conn
 	Say    *troubles.Troubles
-	Halt   func(on bool)    // stop voting and taking tasks, or go on
-	Back   func(why string) // this folder was turned back
+	Halt   func(on bool) // stop voting and taking tasks, or go on
 	Name   func(string) string
-	Met    string // the file that remembers whom it met
 	Log    *slog.Logger
-}
-
-// Chain is what a folder knows of the starts before this one.
-type Chain struct {
-	Numbers []uint64
-	Gap     bool // there were others before these
-}
-
-// Outrun tells whether a start of this peer came after all of these: then the folder was turned
-// back. One that is not known may also be from before a gap, unless it followed one that is known.
-func (c Chain) Outrun(by starts.Start) bool {
-	return !slices.Contains(c.Numbers, by.Number) && (!c.Gap || slices.Contains(c.Numbers, by.Before))
 }
 
 // Copies finds processes that go by one key. Run owns the looking; what others ask is answered on
@@ -57,38 +41,36 @@ func (c Chain) Outrun(by starts.Start) bool {
 type Copies struct {
 	cfg     Config
 	history starts.History
-	met     met
 	queue   chan string
 	turn    wake.Signal // the halt changed
 
 	mu     sync.Mutex
-	known  map[taskstate.PeerID]starts.Start
-	proofs map[taskstate.PeerID]pastProof
+	known  map[taskstate.PeerID]known
 	asked  map[taskstate.PeerID]bool // in the queue
 	double map[taskstate.PeerID]bool // there are two of them
-	others map[uint64]bool           // numbers of other holders of our key
+	other  bool                      // another process goes by our key
 	looks  map[taskstate.PeerID]chan struct{}
-	unkept bool // the file has less than proofs
 }
 
-// New begins with whom the file remembers; Run looks at those that Ask and Heard name.
+// known is the start that a peer was met as last.
+type known struct {
+	number uint64
+	looked bool // it proved that to this peer; otherwise it was only said
+}
+
+// New makes one that has met nobody; Run looks at those that Ask and Heard name.
 func New(cfg Config) *Copies {
-	c := &Copies{
-		cfg: cfg, met: met{path: cfg.Met}, queue: make(chan string, maxLookQueue), turn: wake.New(),
-		known: map[taskstate.PeerID]starts.Start{}, proofs: map[taskstate.PeerID]pastProof{}, asked: map[taskstate.PeerID]bool{},
-		double: map[taskstate.PeerID]bool{}, others: map[uint64]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
+	return &Copies{
+		cfg: cfg, queue: make(chan string, maxLookQueue), turn: wake.New(),
+		known: map[taskstate.PeerID]known{}, asked: map[taskstate.PeerID]bool{},
+		double: map[taskstate.PeerID]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
 	}
-	for p, past := range c.met.load() {
-		c.proofs[p], c.known[p] = past, past.Proof.Start
-	}
-	return c
 }
 
 // Run looks at peers until ctx ends.
 func (c *Copies) Run(ctx context.Context) error {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
-	defer c.keep()
 	for {
 		select {
 		case <-ctx.Done():
@@ -101,7 +83,6 @@ func (c *Copies) Run(ctx context.Context) error {
 			c.mu.Unlock()
 			c.look(ctx, p)
 		case <-again.C:
-			c.keep() // of many that are met at once in one write
 			for _, p := range c.doubles() {
 				c.look(ctx, p)
 			}
@@ -142,13 +123,13 @@ func (c *Copies) Heard(peer string, start starts.Start) {
 	c.mu.Lock()
 	was, met := c.known[peer]
 	if !met {
-		c.known[peer] = start
+		c.known[peer] = known{number: start.Number}
 	}
 	c.mu.Unlock()
 	switch {
 	case !met:
 		time.AfterFunc(firstLook+mrand.N(firstLook), func() { c.Ask(peer) })
-	case was.Number != start.Number:
+	case was.number != start.Number:
 		c.Ask(peer)
 	}
 }
@@ -160,9 +141,9 @@ func (c *Copies) Vet(peer string, start starts.Start) error {
 		return nil
 	}
 	c.mu.Lock()
-	past, shown := c.proofs[peer]
+	was := c.known[peer]
 	c.mu.Unlock()
-	if !start.IsZero() && (!shown || past.Proof.Start.Number != start.Number) {
+	if !start.IsZero() && was != (known{start.Number, true}) {
 		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 		defer cancel()
 		c.look(ctx, peer)
@@ -179,27 +160,7 @@ func (c *Copies) Vet(peer string, start starts.Start) error {
 func (c *Copies) Halted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.others) > 0
-}
-
-// keep writes down whom this peer met since the last time.
-func (c *Copies) keep() {
-	c.mu.Lock()
-	news := c.unkept
-	c.unkept = false
-	c.mu.Unlock()
-	if !news {
-		return
-	}
-	if err := c.met.save(c.pasts); err != nil {
-		c.cfg.Log.Warn("whom this peer met cannot be remembered", "err", err)
-	}
-}
-
-func (c *Copies) pasts() map[taskstate.PeerID]pastProof {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.proofs)
+	return c.other
 }
 
 // Copied is why a worker takes nothing on while there are two of it.

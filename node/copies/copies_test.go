@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/coveyproject/covey/node/troubles"
 	"github.com/coveyproject/covey/p2p"
 	"github.com/coveyproject/covey/p2p/starts"
+	"github.com/coveyproject/covey/p2p/wire"
 )
 
 // process is one that goes by a key, and what it came to.
@@ -18,7 +20,6 @@ type process struct {
 	*Copies
 	troubles troubles.Troubles
 	halts    int
-	backs    int
 }
 
 // village is one observer and processes that all go by one key; those in up can be reached.
@@ -59,15 +60,15 @@ func newVillage(t *testing.T) *village {
 	return v
 }
 
-func (v *village) process(start starts.Start, chain ...uint64) *process {
+func (v *village) process(start starts.Start) *process {
 	p := &process{}
 	sign := func([]byte) ([]byte, error) { return nil, nil }
 	if v.eye != nil {
 		sign = v.eye.cfg.Sign
 	}
 	p.Copies = New(Config{
-		Self: v.id, Start: start, Chain: Chain{Numbers: chain}, Sign: sign, Say: &p.troubles, Log: slog.New(slog.DiscardHandler),
-		Halt: func(bool) { p.halts++ }, Back: func(string) { p.backs++ }, Name: func(s string) string { return s },
+		Self: v.id, Start: start, Sign: sign, Say: &p.troubles, Log: slog.New(slog.DiscardHandler),
+		Halt: func(bool) { p.halts++ }, Name: func(s string) string { return s },
 	})
 	v.all = append(v.all, p)
 	return p
@@ -93,15 +94,13 @@ func TestTwoHundredRestartsAreNoCopy(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
-	var chain []uint64
 	for range 200 {
-		p := v.process(s, chain...)
+		p := v.process(s)
 		v.look(p)
 		v.look(p, p) // with a second connection
-		if has(&v.eye.troubles, v.id, api.TroubleCopied) || p.Halted() || p.backs > 0 || len(p.troubles.List(v.id)) > 0 {
+		if has(&v.eye.troubles, v.id, api.TroubleCopied) || p.Halted() || len(p.troubles.List(v.id)) > 0 {
 			t.Fatalf("a restart is taken for a copy: %v", p.troubles.List(v.id))
 		}
-		chain = append(chain, s.Number)
 		s = s.Next()
 	}
 }
@@ -116,7 +115,7 @@ func TestTwoThatAnswerNowKnowOfEachOtherAndOneThatDoesNotAnswerIsNone(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVillage(t)
-			a, b := v.process(first), v.process(second, first.Number)
+			a, b := v.process(first), v.process(second)
 			v.look(a)
 			v.look(b)
 			if a.Halted() || b.Halted() || has(&v.eye.troubles, v.id, api.TroubleCopied) {
@@ -141,7 +140,7 @@ func TestWhatAnotherHolderGaveUpIsBelievedByItsSignatureOnly(t *testing.T) {
 	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
-	a, b := v.process(s), v.process(s.Next(), s.Number)
+	a, b := v.process(s), v.process(s.Next())
 	v.look(a, b)
 	forged := Renounced{Peer: v.id, Number: b.cfg.Start.Number, Sig: []byte("trust me")}
 	if a.renounce(forged) || !a.Halted() {
@@ -173,10 +172,10 @@ func TestAMemberCannotSayThatAnotherIsACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.meet("liar", 7, mine) || a.Halted() || a.wasSomebody("liar", pastProof{Nonce: 7, Proof: p}) || a.backs > 0 {
-		t.Fatal("what it said itself, or what is not signed, counts against it")
+	if a.meet("liar", 7, mine) || a.Halted() {
+		t.Fatal("what it said itself counts against it")
 	}
-	old, err := v.process(s.Next(), s.Number).prove(9) // signed, but to another challenge
+	old, err := v.process(s.Next()).prove(9) // signed, but to another challenge
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,42 +184,19 @@ func TestAMemberCannotSayThatAnotherIsACopy(t *testing.T) {
 	}
 }
 
-func TestAFolderThatWasTurnedBackIsTold(t *testing.T) {
+func TestAPeerOfVersion02MayShowWhichStartThisOneWasBefore(t *testing.T) {
 	t.Parallel()
-	v := newVillage(t)
-	s := starts.Start{}.Next()
-	later := s.Next()
-	v.look(v.process(s))
-	v.look(v.process(later, s.Number))
-	again := v.process(s.Next(), s.Number) // from a backup of the first
-	v.look(again)
-	if again.backs != 1 || !has(&again.troubles, v.id, api.TroubleTurnedBack) || again.Halted() {
-		t.Fatalf("told %d times, halted %v", again.backs, again.Halted())
+	p := newVillage(t).process(starts.Start{}.Next())
+	here, there := net.Pipe()
+	go p.Serve("somebody", there)
+	defer here.Close()
+	x := &talk{c: here, r: wire.NewReader(here, askCap), w: wire.NewWriter(here, askCap)}
+	var a answer
+	err := errors.Join(x.w.Send(ask{Past: &pastProof{Nonce: 7, Proof: starts.Proof{Start: starts.Start{}.Next()}}}), x.r.Read(&a))
+	if err != nil || a.Taken {
+		t.Errorf("answered %+v, %v", a, err)
 	}
-	v.look(again)
-	if again.backs != 1 {
-		t.Fatal("told again and again")
-	}
-}
-
-func TestAStartFromBeforeWhatTheFolderRemembersIsNoSignThatItWasTurnedBack(t *testing.T) {
-	t.Parallel()
-	v := newVillage(t)
-	long := []starts.Start{starts.Start{}.Next()}
-	for range 3 {
-		long = append(long, long[len(long)-1].Next())
-	}
-	v.look(v.process(long[0])) // met last long ago
-	now := v.process(long[3], long[2].Number)
-	now.cfg.Chain.Gap = true
-	v.look(now)
-	if now.backs != 0 || has(&now.troubles, v.id, api.TroubleTurnedBack) {
-		t.Fatal("a start from before the gap is taken for a later one")
-	}
-	back := v.process(long[2].Next(), long[2].Number) // from a copy of before long[3]
-	back.cfg.Chain.Gap = true
-	v.look(back)
-	if back.backs != 1 {
-		t.Fatal("a start that followed one that is known is not taken for a later one")
+	if a, err = x.ask(ask{Nonce: 5}); err != nil || a.Proof == nil {
+		t.Errorf("afterwards answered %+v, %v", a, err)
 	}
 }

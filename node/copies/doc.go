@@ -18,6 +18,6 @@
 //
 // # Bounds
 //
-// Of each member its newest proof, in memory and in the file met. maxLookQueue peers wait to be
+// Of each member one number, in memory. maxLookQueue peers wait to be
 // looked at; a stream asks mostAsks things and takes no longer than answerTime.
 package copies

@@ -26,7 +26,6 @@ func (c *Copies) look(ctx context.Context, peer string) {
 	}
 	done := make(chan struct{})
 	c.looks[peer] = done
-	past, shown := c.proofs[peer]
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -51,9 +50,6 @@ func (c *Copies) look(ctx context.Context, peer string) {
 	}
 	first := starts.Processes(answers)
 	for _, i := range first {
-		if shown && answers[i].Proof.Start.Number != past.Proof.Start.Number {
-			_, _ = talks[i].ask(ask{Past: &past})
-		}
 		for _, j := range first {
 			if i != j {
 				c.introduce(talks[i], talks[j])
@@ -69,14 +65,12 @@ func (c *Copies) judge(peer string, answers []starts.Answer, first []int) {
 	double := len(first) > 1 || halted
 	newest := answers[first[len(first)-1]]
 	c.mu.Lock()
-	was, before := c.double[peer], c.proofs[peer].Proof.Start.Number
+	was := c.double[peer]
 	if double {
 		c.double[peer] = true
 	} else {
 		delete(c.double, peer)
-		c.known[peer] = newest.Proof.Start
-		c.proofs[peer] = pastProof{Nonce: newest.Nonce, Proof: newest.Proof}
-		c.unkept = c.unkept || before != newest.Proof.Start.Number
+		c.known[peer] = known{newest.Proof.Start.Number, true}
 	}
 	c.mu.Unlock()
 	switch {

@@ -73,7 +73,7 @@ func (l *list) running(dir string, runs bool) {
 
 // grave are troubles with which a peer, or what others trust it with, does not work.
 var grave = []string{
-	api.TroubleTakesNoTasks, api.TroubleCopied, api.TroubleDiskFull, api.TroubleExhausted, api.TroubleStoreFull, api.TroubleTurnedBack, api.TroubleOldVersion,
+	api.TroubleTakesNoTasks, api.TroubleCopied, api.TroubleDiskFull, api.TroubleExhausted, api.TroubleStoreFull, api.TroubleOldVersion,
 	api.TroubleLies, api.TroubleLedgerDiffers, api.TroubleStartsNothing, api.TroubleLogLost, api.TroubleStaleSeat,
 }
 

@@ -156,7 +156,7 @@ func (d *Deciders) StaleText() string {
 func wayOut(s *quorum.StaleSeat) string {
 	switch {
 	case s.Moved && s.Vouched:
-		return "wait ten seconds: --moved counts unless a peer knows a later start of this one"
+		return "wait ten seconds: --moved counts then"
 	case s.Moved:
 		return "and this is the only and newest copy of the data folder, stop this peer and type `peer up --moved`; otherwise type `peer recover`"
 	case s.Vouched:

@@ -105,7 +105,7 @@ func (w *world) rot() {
 // is one only while a copy of the ledger is there.
 func rotten(dir string, ledger bool) (out []string, err error) {
 	if !ledger {
-		for _, name := range []string{"voter.mark", "seats", "starts", "met", "book", "worker.db"} {
+		for _, name := range []string{"voter.mark", "seats", "starts", "book", "worker.db"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				out = append(out, filepath.Join(dir, name))
 			}

@@ -184,10 +184,6 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 	return n.electorate.removeVoter(ctx, peer)
 }
 
-// Doubt makes this peer's seat, if it has one, stale: its data folder is an older one than others
-// saw of it. See staleness.
-func (n *Node) Doubt(why string) { n.stale.doubt(Doubt{Why: why}) }
-
 // Stale describes this peer's seat if it is stale: it gives no vote and does not lead until its log
 // has what the other voters have. nil: it is current, or there is none.
 func (n *Node) Stale() *StaleSeat { return n.stale.seat() }

@@ -171,7 +171,7 @@ func (n *Node) assemble() (err error) {
 	n.compared = &comparison{self: cfg.Self, log: cfg.Log, rep: rep, voters: n.dir.list, due: make(chan uint64, 1), point: n.place.point, logs: make(chan uint64, 1)}
 	n.feed = &feed{rep: rep, unread: &n.place.unread, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
 	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
-	n.stale = &staleness{cfg: cfg, place: n.place, marks: n.marks, dir: n.dir, wakes: n.wakes, copy: n.Copy, resign: n.terms.over, renew: n.terms.renew, news: wake.New(), voting: make(longLock, 1)}
+	n.stale = &staleness{cfg: cfg, place: n.place, marks: n.marks, dir: n.dir, wakes: n.wakes, copy: n.Copy, news: wake.New(), voting: make(longLock, 1)}
 	n.terms.stale = n.stale.stale
 	n.asides = &asides{cfg: cfg, folder: n.folder, rep: rep}
 	n.seating = &seating{

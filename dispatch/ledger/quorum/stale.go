@@ -46,7 +46,7 @@ type Doubt struct {
 // acknowledges no entry that is not decided without it: its other half may do so at the same time.
 // Then it votes only for a log that has all that any voter has, and is current when its own log
 // has. A seat that is stale only because its folder was moved is also current ten seconds after a
-// person vouched for it, unless a member shows a later start.
+// person vouched for it.
 type staleness struct {
 	cfg    *Config
 	place  *ownSeat
@@ -55,10 +55,8 @@ type staleness struct {
 	dir    *directory
 	wakes  *wakes
 	copy   func() (Copy, error) // this peer's own
-	resign func()               // ends this peer's term, if it leads
-	renew  func(context.Context, *seat)
-	news   wake.Signal // the seat became stale, or a stale one was opened
-	voting longLock    // a vote is given, or the last word on votes that were forgotten is written
+	news   wake.Signal          // a stale seat was opened
+	voting longLock             // a vote is given, or the last word on votes that were forgotten is written
 
 	change sync.Mutex // held while the doubt changes here and on disk
 
@@ -120,17 +118,12 @@ func (t *staleness) said() Doubt {
 	return t.now
 }
 
-// doubt makes the seat stale, if it is not already. A reason that no person can vouch against takes
-// the place of one that a person can.
+// doubt makes a seat that is not open yet stale, if it is not already. A reason that no person can
+// vouch against takes the place of one that a person can.
 func (t *staleness) doubt(d Doubt) {
-	if d.Why == "" || !t.set(d, func(was Doubt) bool { return was.Why == "" || was.Moved && !d.Moved }) {
-		return
+	if d.Why != "" {
+		t.set(d, func(was Doubt) bool { return was.Why == "" || was.Moved && !d.Moved })
 	}
-	if t.place.seat.Load() != nil {
-		t.warn()
-	}
-	t.news.Set()
-	t.resign()
 }
 
 // set changes the doubt, here and on disk, if the one there is may be changed.
@@ -232,21 +225,7 @@ func (t *staleness) look(ctx context.Context, s *seat) {
 	default:
 		return
 	}
-	t.handOver(ctx, s)
 	t.wakes.suspect.Set()
-}
-
-// handOver gives up raft's leadership. The peer's own term ended when the seat became stale; raft
-// may have been the leader all the time, and then says nothing again. The next leader has a term in
-// which no vote was forgotten.
-func (t *staleness) handOver(ctx context.Context, s *seat) {
-	if s.raft.State() != raft.Leader {
-		return
-	}
-	if err := s.ask(s.raft.LeadershipTransfer); err != nil {
-		t.cfg.Log.Debug("leadership cannot be handed over after the log was found to be current", "err", err)
-		t.renew(ctx, s)
-	}
 }
 
 // hear asks the voters that were not heard yet how new their logs are.
@@ -389,8 +368,8 @@ var (
 
 // seatTransport is raft's network as a seat uses it. A leader whose own log is stuck sends nothing:
 // raft sends heartbeats from other goroutines than the one that waits for the disk, for ever, and
-// without them the others elect another. A stale seat sends no requests for votes, leads no more,
-// and has its answers screened.
+// without them the others elect another. A stale seat sends no requests for votes, and has its
+// answers screened.
 type seatTransport struct {
 	*raft.NetworkTransport
 	seat  *seat
@@ -411,9 +390,6 @@ func newSeatTransport(s *seat, t *staleness) *seatTransport {
 func (x *seatTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if _, stuck := x.seat.store.Stuck(); stuck {
 		return errStuck
-	}
-	if x.stale.stale() {
-		return errStaleSeat
 	}
 	if isHeartbeat(req) {
 		return x.heartbeat(id, to, req, resp)

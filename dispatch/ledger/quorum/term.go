@@ -244,19 +244,8 @@ func (t *terms) beginAnew(e taskstate.Epoch) {
 	}
 }
 
-// over ends this peer's term as if raft had said that it is lost, if it leads.
-func (t *terms) over() {
-	if t.lead.Load() == nil {
-		return
-	}
-	select {
-	case t.notify <- false:
-	default: // full of news of its own
-	}
-}
-
-// renew begins a term that raft never gave up while the disk held it up, or the seat was stale: it
-// was ended here, and raft does not say again that it leads.
+// renew begins a term that raft never gave up while the disk held it up: it was ended here, and
+// raft does not say again that it leads.
 func (t *terms) renew(ctx context.Context, s *seat) {
 	if s.raft.State() != raft.Leader || t.lead.Load() != nil {
 		return
