@@ -228,7 +228,7 @@ func (c *Clinic) mute(ctx context.Context) (names []string) {
 			addrs[m.ID] = m.Addrs[:min(len(m.Addrs), maxPorts)]
 		}
 	}
-	for id, listens := range each(ctx, ids, linePatience, func(ctx context.Context, peer string) (bool, bool) {
+	for id, listens := range each(ctx, ids, c.allow(ids, linePatience), func(ctx context.Context, peer string) (bool, bool) {
 		return slices.ContainsFunc(addrs[peer], func(a string) bool { return c.cfg.Net.Listens(ctx, a) }), true
 	}) {
 		if listens {

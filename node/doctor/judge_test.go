@@ -59,7 +59,7 @@ var cases = []struct {
 	{"nat", api.FindingOK, Facts{NAT: Is(NAT{Seen: []netip.AddrPort{one, one}})}, "keeps one address (203.0.113.5:26839)"},
 	{"nat", api.FindingWarn, Facts{NAT: Is(NAT{Seen: []netip.AddrPort{one, other}})}, "varies by destination: direct links"},
 
-	{"relays", api.FindingOK, Facts{Links: Is(Links{})}, "it is alone"},
+	{"relays", api.FindingOK, Facts{Links: Is(Links{})}, "no other peer is here"},
 	{"links", api.FindingOK, Facts{Carried: Is(Carried{Size: 16 << 10, Lines: []Line{{Peer: "a", Trip: 20 * time.Millisecond, Large: 30 * time.Millisecond}}})}, "1 link carried a message of 16 KiB"},
 	{"links", api.FindingWarn, Facts{Carried: Is(Carried{Size: 16 << 10, Lines: []Line{{Peer: "a", Large: 2 * time.Second}, {Peer: "b"}}})}, "slow links from a (66 kbit/s)"},
 	{"links", api.FindingWarn, Facts{Carried: Is(Carried{Size: 16 << 10, Lines: []Line{{Peer: "a", Trip: 4 * time.Second}}})}, "round trips take long to a (4s)"},

@@ -57,7 +57,7 @@ func (l *list) links(k Links) {
 	case len(k.Relayed) > 0:
 		l.warn("relays", "open its port, or theirs, towards the other (see tcp and udp)", "%d of %s go through a relay: to %s%s", len(k.Relayed), many(all, "link"), few(k.Relayed), punches)
 	case all == 0:
-		l.ok("relays", "it is alone: there are no links")
+		l.ok("relays", "there are no links: no other peer is here")
 	case k.Places > 0:
 		l.ok("relays", "all of %s are direct; others find it through %s%s", many(all, "link"), many(k.Places, "relay"), punches)
 	default:
