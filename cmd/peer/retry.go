@@ -14,7 +14,8 @@ import (
 
 const retryLong = `Give every task of a job that failed, could not start, was lost or stopped another attempt; with
 JOB.SLOT only that one. What is complete stays so. A job that is over goes on; one that was
-cancelled starts what it had not begun.
+cancelled starts what it had not begun. Jobs that were cancelled because this one failed
+wait for it again; one that comes after others waits until those are complete.
 
 What a job runs is never changed. --script submits a new job of the failed items,
 which is otherwise like this one, with the script in FILE in place of its own, and prints the new
@@ -49,6 +50,9 @@ func retryCommand(c *cli) *cobra.Command {
 					fmt.Fprintln(c.Err, "1 task runs again")
 				default:
 					fmt.Fprintf(c.Err, "%d tasks run again\n", r.Retried)
+				}
+				if len(r.Begun) > 0 {
+					fmt.Fprintf(c.Err, "not repeated, as they have begun after it: %s\n", strings.Join(r.Begun, " "))
 				}
 			})
 		},

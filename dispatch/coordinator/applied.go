@@ -40,10 +40,15 @@ func (c *Core) follow(cmd *ledger.Command, r *ledger.Result, index uint64) error
 	return nil
 }
 
-// begin takes up a job that was over and goes on, and learns whose its new slots are.
+// begin takes up jobs that were over and go on, and learns whose the new slots of one are.
 func (c *Core) begin(r *ledger.Result) {
 	if o := r.Reopened; o != nil && c.jobs.of(o.Job.ID) == nil {
 		c.jobs.takeUp(o)
+	}
+	for _, o := range r.Along {
+		if c.jobs.of(o.Job.ID) == nil {
+			c.jobs.takeUp(o)
+		}
 	}
 	c.upkeep.pin(r.Now)
 }

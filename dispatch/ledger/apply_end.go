@@ -165,12 +165,13 @@ func (j *JobRecord) done() bool {
 	return ended > 0 && ended >= j.job.Count && !j.long.rollout.State.Active()
 }
 
-// follow puts a new job behind those it comes after: it waits for the ones that go on, and is cut
-// at once if one has ended otherwise than complete.
+// follow puts a job that is new, or goes on, behind those it comes after: it waits for the ones
+// that go on, and is cut at once if one has ended otherwise than complete.
 func (b *jobTable) follow(j *JobRecord) {
 	for _, id := range j.job.After {
 		before := b.jobs[id]
 		switch {
+		case before == nil: // forgotten since j was accepted
 		case before.over && before.State() != taskstate.Complete:
 			b.cancelAfter(j, taskstate.ReasonAfter, before.endSummary())
 			return
@@ -206,6 +207,41 @@ func (b *jobTable) proceed(j *JobRecord) {
 // handsOnWhole is the dialect from which on a job gets the files of another one only if every task
 // of that is complete. Replicas of versions before decide otherwise.
 const handsOnWhole = 2
+
+// followsAgain is the dialect from which on a job that is retried waits for those it comes after,
+// and takes along the jobs that were cut because of it. Replicas of versions before decide otherwise.
+const followsAgain = 2
+
+// failedBefore is a job that j comes after and that ended otherwise than j needs; nil: there is none.
+func (b *jobTable) failedBefore(j *JobRecord) *JobRecord {
+	for _, id := range j.job.After {
+		if x := b.jobs[id]; x != nil && x.over && (x.State() != taskstate.Complete || b.lacks(j, x) != 0) {
+			return x
+		}
+	}
+	return nil
+}
+
+// takeAlong has the batch jobs that were cut because of a job wait for it again as that goes on,
+// and those that were cut because of these. A job that is cut while another one it comes after has
+// failed, or is forgotten, stays so: nothing says that it would be complete.
+func (b *jobTable) takeAlong(j *JobRecord, w *Warrants) {
+	back := map[taskstate.JobID]bool{j.job.ID: true}
+	for _, x := range b.order { // a job is accepted later than those it comes after
+		if !x.over || x.why != taskstate.ReasonAfter || x.Lasts() || x.Scheduled() || w.void(x.job) ||
+			!slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return back[id] }) ||
+			slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return b.jobs[id] == nil }) || b.failedBefore(x) != nil {
+			continue
+		}
+		b.lift(x)
+		b.follow(x)
+		b.reopen(x)
+		if !x.over {
+			back[x.job.ID] = true
+			b.effects.along = append(b.effects.along, x.Outline())
+		}
+	}
+}
 
 // lacks is the first task of a job that is over whose files another job takes and that are not
 // whole; 0: there is none. A job may be complete without tasks that were cancelled one by one.

@@ -23,7 +23,17 @@ func (b *jobTable) renewable(j *JobRecord, c *Renew, w *Warrants) Result {
 	if old := b.names.holder(j); j.over && old != nil {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
+	if b.startsOver(j) {
+		if before := b.failedBefore(j); before != nil {
+			return Result{Refused: CodeBlocked, Job: before.job.ID}
+		}
+	}
 	return Result{}
+}
+
+// startsOver reports whether a job that is renewed has to wait for those it comes after.
+func (b *jobTable) startsOver(j *JobRecord) bool {
+	return j.over && j.long == nil && b.roster.speaks() >= followsAgain
 }
 
 func (b *jobTable) renew(c *Renew, w *Warrants) Result {
@@ -51,7 +61,7 @@ func (b *jobTable) renew(c *Renew, w *Warrants) Result {
 		return r
 	}
 	j.long.moves(b.head.index)
-	over := j.over
+	over, again := j.over, b.startsOver(j)
 	if j.cancelled {
 		b.lift(j)
 	}
@@ -70,6 +80,10 @@ func (b *jobTable) renew(c *Renew, w *Warrants) Result {
 		j.forgiven = j.slots.counts.Failed + j.slots.counts.Rejected
 	}
 	b.reopen(j)
+	if again && !j.over {
+		b.follow(j)
+		b.takeAlong(j, w)
+	}
 	if len(j.slots.kinds.list) > 1024+2*j.slots.count {
 		j.slots.tidyKinds()
 		j.slots.saved.tidy()

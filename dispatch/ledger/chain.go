@@ -36,7 +36,7 @@ func (c *chain) extend(e *Entry, public []byte, results []Result, sizes ...uint6
 	number(h, e.Index, uint64(len(public)))
 	h.Write(public)
 	for i, r := range results {
-		if r.Now, r.Member, r.Signed = nil, nil, false; r.Reopened != nil {
+		if r.Now, r.Along, r.Member, r.Signed = nil, nil, nil, false; r.Reopened != nil {
 			r.Reopened = &Outline{} // what is in it not everybody knows
 		}
 		if reflect.ValueOf(&r).Elem().IsZero() {

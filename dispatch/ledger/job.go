@@ -307,9 +307,12 @@ type effects struct {
 	again    []Again
 	released []taskstate.JobID
 	cut      []taskstate.JobID
+	along    []*Outline
 }
 
-func (f *effects) into(r *Result) { r.Again, r.Released, r.Cut = f.again, f.released, f.cut }
+func (f *effects) into(r *Result) {
+	r.Again, r.Released, r.Cut, r.Along = f.again, f.released, f.cut, f.along
+}
 
 // waits notes that a slot waits, in one run with the slot before if that waits alike.
 func (f *effects) waits(j *JobRecord, n, attempt int, x slotExtras) {

@@ -25,6 +25,9 @@ type Result struct {
 	// Retire, Grow. Of its slots it has those that leave now, were retired, or added for one peer.
 	// It follows from the rest, and is no part of what replicas compare.
 	Now *Outline `cbor:"-"`
+	// Along are the jobs that were cut because of one that goes on after a Renew, and wait for it
+	// again. It follows from the rest, too: what of them waits is in Again.
+	Along []*Outline `cbor:"-"`
 	// Signed tells of an Update that the job is as it was, and only its order is another one. It
 	// is no part of it.
 	Signed bool `cbor:"-"`

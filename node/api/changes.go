@@ -89,8 +89,9 @@ type RolloutRequest struct {
 
 // Retried answers POST /v1/jobs/{id}/retry.
 type Retried struct {
-	ID      string `json:"id"`
-	Retried int    `json:"retried"` // slots that got another attempt
+	ID      string   `json:"id"`
+	Retried int      `json:"retried"`         // slots that got another attempt
+	Begun   []string `json:"begun,omitempty"` // jobs after this one that have begun, and are not repeated
 }
 
 // Rebalanced answers POST /v1/jobs/{id}/rebalance.

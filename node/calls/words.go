@@ -78,6 +78,8 @@ func refusedChange(cmd ledger.Command, r ledger.Result) *api.Error {
 		return api.Errorf(api.Refused, "the key that ordered job %s was revoked, and nothing of it begins again; submit it as your own", id)
 	case code == ledger.CodeUnsigned, code == ledger.CodeForbidden:
 		return nil
+	case code == ledger.CodeBlocked && r.Job != "":
+		return api.Errorf(api.Conflict, "job %s comes after job %s, which is not complete; `peer retry %s` first", id, r.Job, r.Job)
 	case code == ledger.CodeConflict && r.Job != "":
 		return api.Errorf(api.Conflict, "job %s now has the name of job %s, which cannot be started again therefore", r.Job, id)
 	case code == ledger.CodeConflict && cmd.Rollout != nil && r.Version == cmd.Rollout.Version:
