@@ -39,6 +39,24 @@ func (n *Node) LogEnds() (term, index uint64) {
 	return end.term, end.index
 }
 
+// Point is what this voter shows of an entry of its log.
+func (n *Node) Point(index uint64) any { return n.place.point(index) }
+
+// SendAgain sends another voter, as a leader would, the last entry of this one's log, appended at
+// another moment.
+func (n *Node) SendAgain(to string) error {
+	s := n.place.seat.Load()
+	var l, before raft.Log
+	if err := errors.Join(s.store.GetLog(s.raft.LastIndex(), &l), s.store.GetLog(s.raft.LastIndex()-1, &before)); err != nil {
+		return err
+	}
+	l.AppendedAt = l.AppendedAt.Add(1)
+	return s.trans.AppendEntries(raft.ServerID(to), raft.ServerAddress(to), &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(s.self.server()), Addr: []byte(s.self.server())},
+		Term:      s.raft.CurrentTerm(), PrevLogEntry: before.Index, PrevLogTerm: before.Term, Entries: []*raft.Log{&l}, LeaderCommitIndex: before.Index,
+	}, &raft.AppendEntriesResponse{})
+}
+
 // Replay lets the node hear of a committed configuration as raft does while it replays its log.
 func (n *Node) Replay(index uint64, vs ...Voter) { n.authority.setVoters(index, vs) }
 

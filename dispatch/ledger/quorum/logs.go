@@ -14,11 +14,12 @@ import (
 // logPoint is an entry of a voter's log. Raft takes entries of one index and one term for the same.
 // They are not where a voter whose disk was put back unnoticed votes a second time in a term: then
 // that term has two coordinators, and logs that raft believes to be equal hold different decisions.
-// So voters show each other a point of their logs before a vote or an entry passes between them.
+// So voters show each other a point of their logs before a vote or an entry passes between them, and
+// hold entries that a leader sends against those they have.
 type logPoint struct {
 	Index uint64 `cbor:"1,keyasint"`
 	Term  uint64 `cbor:"2,keyasint"`
-	Sum   []byte `cbor:"3,keyasint"` // SHA-256 of the entry
+	Sum   []byte `cbor:"3,keyasint"` // SHA-256 of the entry and of when its leader appended it
 }
 
 // contradicts reports whether two voters have different entries which raft takes for the same.
@@ -38,8 +39,16 @@ func (s *seat) point(index uint64) *logPoint {
 	if index = min(index, last); err != nil || index == 0 || s.store.GetLog(index, &l) != nil {
 		return nil
 	}
-	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, uint64(l.Type)), l.Data...))
-	return &logPoint{Index: l.Index, Term: l.Term, Sum: sum[:]}
+	return &logPoint{Index: l.Index, Term: l.Term, Sum: entrySum(&l)}
+}
+
+// entrySum tells an entry from another one of its index and term. All entries with which a term
+// begins are alike but for their time.
+func entrySum(l *raft.Log) []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(l.Type))
+	b = binary.BigEndian.AppendUint64(b, uint64(l.AppendedAt.UnixNano()))
+	sum := sha256.Sum256(append(b, l.Data...))
+	return sum[:]
 }
 
 // against returns an error if a point of another voter's log contradicts this one's, and has the
@@ -54,6 +63,23 @@ func (s *seat) against(o *logPoint, found func(index uint64)) error {
 	}
 	found(own.Index)
 	return fmt.Errorf("the voters' logs have different entries %d of term %d: an old copy of a disk voted in it again", own.Index, own.Term)
+}
+
+// againstEntries is against for entries that a leader sends. A stream may be older than they are.
+func (s *seat) againstEntries(entries []*raft.Log) error {
+	last, err := s.store.LastIndex()
+	if err != nil {
+		return err
+	}
+	for _, l := range entries {
+		if l.Index > last {
+			break
+		}
+		if err := s.stream.check(&logPoint{Index: l.Index, Term: l.Term, Sum: entrySum(l)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // differsIn notes that another voter's log has another entry: of the same term, or in place of one

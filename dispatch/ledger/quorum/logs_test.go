@@ -7,8 +7,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/coveyproject/covey/taskstate"
 )
+
+// Every term begins with an entry that says nothing. Two terms of one number that have decided
+// nothing yet differ in it all the same.
+func TestTheFirstEntriesOfTwoLeadersOfOneTermContradictEachOther(t *testing.T) {
+	first := func(at time.Time) *logPoint {
+		return &logPoint{Index: 20, Term: 3, Sum: entrySum(&raft.Log{Index: 20, Term: 3, Type: raft.LogNoop, AppendedAt: at})}
+	}
+	at := time.Unix(1_800_000_000, 7)
+	if !first(at).contradicts(first(at.Add(1))) || first(at).contradicts(first(at.UTC())) {
+		t.Error("entries of two leaders are taken for one, or one for two")
+	}
+}
 
 func TestAVoterWhoseLogContradictsTheMajorityGivesItsSeatUpAndNoLaterOne(t *testing.T) {
 	entry := func(term uint64, sum byte) *logPoint {

@@ -369,7 +369,7 @@ var (
 // seatTransport is raft's network as a seat uses it. A leader whose own log is stuck sends nothing:
 // raft sends heartbeats from other goroutines than the one that waits for the disk, for ever, and
 // without them the others elect another. A stale seat sends no requests for votes, and has its
-// answers screened.
+// answers screened. No seat takes an entry that contradicts its log.
 type seatTransport struct {
 	*raft.NetworkTransport
 	seat  *seat
@@ -471,11 +471,14 @@ func (x *seatTransport) screened(rpc raft.RPC) {
 		}
 		x.pass(rpc)
 	case *raft.AppendEntriesRequest:
-		if x.stale.acknowledges() {
+		switch err := x.seat.againstEntries(q.Entries); {
+		case err != nil:
+			rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: x.header(), Term: x.seat.raft.CurrentTerm()}, err)
+		case x.stale.acknowledges():
 			x.pass(rpc)
-			return
+		default:
+			x.appendDecided(rpc, q)
 		}
-		x.appendDecided(rpc, q)
 	default:
 		x.pass(rpc)
 	}

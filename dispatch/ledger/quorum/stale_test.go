@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -388,6 +390,43 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestVotersShowTheSamePointsOfTheSameLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		fl.insistMany(1, 5)
+		fl.down("a")
+		fl.up("a")
+		fl.insist(job(5))
+		fl.settle()
+		_, end := fl.nodes["a"].LogEnds()
+		for at := uint64(1); at <= end; at++ {
+			a, b, c := fl.nodes["a"].Point(at), fl.nodes["b"].Point(at), fl.nodes["c"].Point(at)
+			if !reflect.DeepEqual(a, b) || !reflect.DeepEqual(b, c) {
+				t.Errorf("entry %d is %+v, %+v and %+v", at, a, b, c)
+			}
+		}
+	})
+}
+
+func TestAVoterTakesNoEntryThatContradictsItsLogFromALeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
+		fl.grow(3, "a", "b", "c")
+		fl.insistMany(1, 5)
+		fl.settle()
+		l := fl.leader()
+		for id := range fl.nodes {
+			if id == l.id {
+				continue
+			}
+			if err := l.SendAgain(id + "/1"); err == nil || !strings.Contains(err.Error(), "different entries") {
+				t.Errorf("%s takes it: %v", id, err)
+			}
+		}
+		fl.insist(job(5))
+		fl.settle()
+	})
 }
 
 // contradicting has three voters of which b and c have other entries in the same term, and a, which
