@@ -91,3 +91,33 @@ func TestAnAssignmentUnderWayDoesNotCountForAJobThatWasCancelledAndRetriedMeanwh
 		t.Error(err)
 	}
 }
+
+// Jobs that were cut because one failed wait for it again when it is retried, and then for each
+// other.
+func TestJobsThatAreTakenAlongByARetryBeginOneAfterTheOther(t *testing.T) {
+	r := newRig(t, CoreConfig{})
+	for _, line := range []string{"member a", "hello a cpus=4"} {
+		r.command(strings.Fields(line))
+	}
+	for m := range r.state.Members() {
+		r.apply(ledger.Command{Reads: &ledger.ReadsDialect{Peer: m.Entry.Peer, Dialect: 2}})
+	}
+	for _, id := range []string{"f", "d", "e"} {
+		j := jobOf(id, nil)
+		j.Type, j.Count = taskstate.BatchJob, 1
+		j.After = map[string][]taskstate.JobID{"d": {"f"}, "e": {"d"}}[id]
+		r.apply(ledger.Command{Submit: &ledger.Submit{Job: j}})
+	}
+	r.command(strings.Fields("batch a 1 f.1.1=failed"))
+	r.take()
+	r.retry("f", ledger.Slots{First: 1, N: 1})
+	for _, want := range []struct{ begins, ends string }{{"f[1.2]", "batch a 2 f.1.2=complete"}, {"d[1.2]", "batch a 3 d.1.2=complete"}, {"e[1.2]", "batch a 4 e.1.2=complete"}} {
+		if got := r.take(); r.over != "" || !strings.Contains(got, "assign "+want.begins+" to a") || strings.Count(got, " assign ") != 1 {
+			t.Errorf("started over %q, and in place of %s did:\n%s", r.over, want.begins, got)
+		}
+		r.command(strings.Fields(want.ends))
+		if err := r.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -88,12 +88,42 @@ func TestAJobThatIsRetriedWaitsForThoseItComesAfter(t *testing.T) {
 	}
 }
 
-func TestNoReplicaOfAnEarlierVersionDecidesOtherwiseAboutARetry(t *testing.T) {
+func TestWhileAPeerOfAnEarlierVersionIsAMemberARetryBeginsAtOnceAndAlone(t *testing.T) {
 	l := newLog(t)
 	l.must(submit("f", 1), afterJobs("d", "f"))
 	l.runTo("f", taskstate.Failed)
 	if r := l.one(renew("f", 0, run(1, 1, 0))); len(r.Along) > 0 || l.record("d").State() != taskstate.Shutdown {
 		t.Errorf("along came %v", r.Along)
+	}
+	if got := l.BegunAfter("f"); len(got) > 0 {
+		t.Errorf("begun: %v", got)
+	}
+	l.must(renew("d", 0, run(1, 1, 0)))
+	l.runTo("d", taskstate.Complete)
+	if got := l.BegunAfter("f"); !slices.Equal(got, []taskstate.JobID{"d"}) {
+		t.Errorf("begun: %v", got)
+	}
+}
+
+func TestAJobWhoseOrderHasExpiredDoesNotComeBackWithTheOneItComesAfter(t *testing.T) {
+	l := newestLog(t)
+	l.must(submit("f", 1))
+	for _, id := range []taskstate.JobID{"late", "good"} {
+		c := afterJobs(id, "f")
+		c.Submit.Job.Submitter = "p1"
+		if err := taskstate.SignOrder(&c.Submit.Job, l.Cluster(), "p1", l.stamp, nil, func(b []byte) ([]byte, error) { return b[:1], nil }); err != nil {
+			t.Fatal(err)
+		}
+		if id == "late" {
+			c.Submit.Job.Order.Until = l.stamp + 1
+		}
+		l.must(c)
+	}
+	l.runTo("f", taskstate.Failed)
+	l.stamp += 2
+	l.must(renew("f", 0, run(1, 1, 0)))
+	if late, good := l.record("late").State(), l.record("good").State(); late != taskstate.Shutdown || good != taskstate.Pending {
+		t.Errorf("late is %v, good %v", late, good)
 	}
 }
 

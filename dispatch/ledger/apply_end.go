@@ -209,10 +209,12 @@ func (b *jobTable) proceed(j *JobRecord) {
 const handsOnWhole = 2
 
 // followsAgain is the dialect from which on a job that is retried waits for those it comes after,
-// and takes along the jobs that were cut because of it. Replicas of versions before decide otherwise.
+// and takes along the jobs that were cut because of it. Replicas of versions before decide
+// otherwise.
 const followsAgain = 2
 
-// failedBefore is a job that j comes after and that ended otherwise than j needs; nil: there is none.
+// failedBefore is a job that j comes after and that ended otherwise than j needs; nil: there is
+// none.
 func (b *jobTable) failedBefore(j *JobRecord) *JobRecord {
 	for _, id := range j.job.After {
 		if x := b.jobs[id]; x != nil && x.over && (x.State() != taskstate.Complete || b.lacks(j, x) != 0) {
@@ -222,25 +224,40 @@ func (b *jobTable) failedBefore(j *JobRecord) *JobRecord {
 	return nil
 }
 
+// BegunAfter lists the jobs that come after a job and have begun, the newest first.
+func (s *State) BegunAfter(id taskstate.JobID) (begun []taskstate.JobID) {
+	for j := range s.Jobs() {
+		if c := j.slots.counts; slices.Contains(j.job.After, id) && c.Open+c.Complete+c.Failed > 0 {
+			begun = append(begun, j.job.ID)
+		}
+	}
+	return begun
+}
+
 // takeAlong has the batch jobs that were cut because of a job wait for it again as that goes on,
-// and those that were cut because of these. A job that is cut while another one it comes after has
-// failed, or is forgotten, stays so: nothing says that it would be complete.
+// and those that were cut because of these.
 func (b *jobTable) takeAlong(j *JobRecord, w *Warrants) {
 	back := map[taskstate.JobID]bool{j.job.ID: true}
 	for _, x := range b.order { // a job is accepted later than those it comes after
-		if !x.over || x.why != taskstate.ReasonAfter || x.Lasts() || x.Scheduled() || w.void(x.job) ||
-			!slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return back[id] }) ||
-			slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return b.jobs[id] == nil }) || b.failedBefore(x) != nil {
+		if !slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return back[id] }) || !b.waitsAgain(x, w) {
 			continue
 		}
 		b.lift(x)
 		b.follow(x)
 		b.reopen(x)
-		if !x.over {
-			back[x.job.ID] = true
-			b.effects.along = append(b.effects.along, x.Outline())
-		}
+		back[x.job.ID] = true
+		b.effects.along = append(b.effects.along, x.Outline())
 	}
+}
+
+// waitsAgain reports whether a job that was cut because of another one waits for it again once that
+// is retried. Its order must still hold. While another job that it comes after has failed, or is
+// forgotten, it stays cut: nothing says that it would be complete.
+func (b *jobTable) waitsAgain(x *JobRecord, w *Warrants) bool {
+	o := x.job.Order
+	return x.over && x.why == taskstate.ReasonAfter && !x.Lasts() && !x.Scheduled() &&
+		!w.void(x.job) && (o == nil || b.head.stamp <= o.Until) &&
+		!slices.ContainsFunc(x.job.After, func(id taskstate.JobID) bool { return b.jobs[id] == nil }) && b.failedBefore(x) == nil
 }
 
 // lacks is the first task of a job that is over whose files another job takes and that are not

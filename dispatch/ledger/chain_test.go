@@ -70,6 +70,8 @@ func TestWhatIsNoPartOfAResultIsNoPartOfTheChainEither(t *testing.T) {
 			v.Set(reflect.New(v.Type().Elem()))
 		case reflect.Bool:
 			v.SetBool(true)
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		default:
 			t.Fatalf("%s: what is another value of it?", field.Name)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestEveryChangeReachesItsMethodWithItsArguments(t *testing.T) {
 		if a, err := c.Rollout(ctx, id, api.RollBack); err != nil || a.Job.ID != id || a.Job.State != "rollback" {
 			t.Errorf("rollout: %+v, %v", a, err)
 		}
-		if r, err := c.Retry(ctx, id); err != nil || r != (api.Retried{ID: id, Retried: 3}) {
+		if r, err := c.Retry(ctx, id); err != nil || !reflect.DeepEqual(r, api.Retried{ID: id, Retried: 3}) {
 			t.Errorf("retry: %+v, %v", r, err)
 		}
 		for _, dry := range []bool{true, false} {

@@ -35,21 +35,13 @@ func (o *Orders) Retry(ctx context.Context, subject string) (api.Retried, error)
 		count -= r.Partly
 	}
 	if out.Retried = count; count > 0 {
-		out.Begun = o.begunAfter(job.ID)
+		o.cfg.Replica.Read(func(s *ledger.State) {
+			for _, id := range s.BegunAfter(job.ID) {
+				out.Begun = append(out.Begun, string(id))
+			}
+		})
 	}
 	return out, nil
-}
-
-// begunAfter lists the jobs that come after a job and have begun.
-func (o *Orders) begunAfter(id taskstate.JobID) (begun []string) {
-	o.cfg.Replica.Read(func(s *ledger.State) {
-		for j := range s.Jobs() {
-			if c := j.Counts(); slices.Contains(j.Job().After, id) && c.Open+c.Complete+c.Failed > 0 {
-				begun = append(begun, string(j.Job().ID))
-			}
-		}
-	})
-	return begun
 }
 
 // noRetry is why a task is not run again.
