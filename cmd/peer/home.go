@@ -49,6 +49,7 @@ type bringer struct {
 	to    string // "" is the current folder
 	flat  bool   // all into one folder
 	force bool
+	had   *broughtList // what may be replaced; nil: nothing
 
 	progress func(bytes int64) // of files, as they are written or found; may be nil
 	heard    func(from []api.Source)
@@ -86,9 +87,12 @@ func (h *bringer) bring(ctx context.Context, parcels []taskFiles) (report folder
 	defer root.Close()
 	files := &filesFlow{h: h, ctx: ctx, entries: entries}
 	defer files.close()
-	report, err = folder.Write(ctx, root, files.numbered(entries), folder.WriteOptions{
-		Force: h.force, Need: files.need, Begin: files.begin, Open: files.open, Progress: h.progress,
-	})
+	o := folder.WriteOptions{Force: h.force, Need: files.need, Begin: files.begin, Open: files.open, Progress: h.progress}
+	if h.had != nil {
+		h.had.open(h.to)
+		o.Brought, o.Wrote = h.had.at, h.had.wrote
+	}
+	report, err = folder.Write(ctx, root, files.numbered(entries), o)
 	if err == nil && h.flat {
 		maps.Copy(h.taken, h.fresh)
 	}

@@ -42,6 +42,7 @@ func startHomecoming(ctx context.Context, h bringer, several bool) *bringAsTheyE
 	c.pace.heard(0, c.now())
 	go func() {
 		defer close(c.ended)
+		defer c.h.had.close()
 		c.work(ctx)
 	}()
 	return c

@@ -148,6 +148,7 @@ func (h *house) GetFiles(_ context.Context, q api.GetFiles, out *api.FileWriter)
 // peer runs a command line against the house.
 func (h *house) peer(t *testing.T, words ...string) (code int, out, talk string) {
 	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	data := t.TempDir()
 	l, err := api.Listen(api.SocketPath(data))
 	if err != nil {

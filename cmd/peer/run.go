@@ -57,8 +57,10 @@ fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin 
 What a task leaves in its folder is gone with it, but for --out GLOB: those files are kept, by other
 peers too (--keep), before the task is complete, and brought to --to (default the current folder) as
 tasks end; of many tasks each has a folder of its own, --to/SLOT. What came with --in and has not
-changed is left out. A task that leaves nothing that matches has failed. ` + "`peer get`" + ` brings files
-later, from whoever has them.
+changed is not brought. A task that leaves nothing that matches has failed. A file that the same
+command brought there before is replaced if it was not changed since; any other that differs is not
+touched, and nothing is written (exit 125), unless --force is given. ` + "`peer get`" + ` brings files later,
+from whichever peers have them.
 
 --env is public: peers that vote, may read, or run a task of the job see it. A password goes into a
 file of yours and is given by --secret NAME=@FILE: it travels sealed to the peers that may run the
@@ -147,8 +149,8 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 	if err := f.output.check(job.Count > 1, f.detach); err != nil && !f.dry {
 		return err
 	}
-	if f.detach && f.files.to != "" && !f.dry {
-		return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, and use `peer get` later")
+	if f.detach && (f.files.to != "" || f.files.force) && !f.dry {
+		return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to and --force, and use `peer get` later")
 	}
 	local, err := f.inputs.into(job)
 	if err == nil {

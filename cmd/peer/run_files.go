@@ -15,6 +15,8 @@ type filesFlags struct {
 	keep int
 	logs int // copies of what tasks print
 	to   string
+
+	force bool
 }
 
 func (f *filesFlags) register(fl *pflag.FlagSet) {
@@ -22,6 +24,7 @@ func (f *filesFlags) register(fl *pflag.FlagSet) {
 	fl.IntVar(&f.keep, "keep", 0, "keep `N` copies of the files that --out names: on the peer it ran on and on others (default 2)")
 	fl.IntVar(&f.logs, "keep-logs", 0, "keep `N` copies of what tasks print before they are complete; 1: on the peer they ran on only\n(default 2, the second soon after the end)")
 	fl.StringVar(&f.to, "to", "", "bring the files that --out names into `DIR` as tasks end; of many tasks into DIR/SLOT")
+	fl.BoolVar(&f.force, "force", false, "replace files below --to that differ, also those that this command did not bring there")
 }
 
 // into adds what was said to a job.
@@ -43,6 +46,8 @@ func (f *filesFlags) into(j *taskstate.Job) error {
 		return api.Errorf(api.Usage, "--keep says how many copies there are of files; say of which with --out GLOB")
 	case j.Outputs == nil && f.to != "":
 		return api.Errorf(api.Usage, "--to says where files are brought; say which with --out GLOB, or outputs: in a job file")
+	case j.Outputs == nil && f.force:
+		return api.Errorf(api.Usage, "--force says that files may be replaced by those that are brought; say which with --out GLOB, or outputs: in a job file")
 	case f.keep != 0:
 		j.Outputs.Keep = f.keep
 	}
@@ -62,5 +67,5 @@ func (f *filesFlags) home(j *taskstate.Job) *bringer {
 	if j.Outputs == nil {
 		return nil
 	}
-	return &bringer{to: f.to}
+	return &bringer{to: f.to, force: f.force, had: broughtBy(j)}
 }

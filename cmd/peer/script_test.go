@@ -134,6 +134,7 @@ func prepareScript(env *testscript.Env) error {
 	env.Values[processesKey{}] = p
 	env.Defer(p.endAll)
 	env.Setenv("NO_COLOR", "1")
+	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 	data, err := filepath.Abs("testdata")
 	env.Setenv("TESTDATA", data)
 	return errors.Join(err, openToTasks(env))

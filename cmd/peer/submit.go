@@ -87,6 +87,9 @@ func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
 	if err == nil {
 		err = f.files.into(job)
 	}
+	if err == nil && f.files.force && f.files.to == "" {
+		err = api.Errorf(api.Usage, "--force goes with --to and --wait: it replaces files there")
+	}
 	if err == nil && f.files.to != "" && !f.wait {
 		err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
 	}

@@ -123,11 +123,7 @@ func (c *collected) nothing() string {
 	for i, g := range c.unmatched {
 		globs[i] = strconv.Quote(g)
 	}
-	text := fmt.Sprintf("nothing it left matches %s: %s", some(globs, 0), what)
-	if c.left.Given > 0 {
-		text += "; what it was given and did not change is no output"
-	}
-	return text
+	return fmt.Sprintf("nothing it left matches %s: %s", some(globs, 0), what)
 }
 
 // refused says what matches and cannot be kept; "": all can.

@@ -15,8 +15,7 @@ import (
 
 // Collected is what came of a Collect.
 type Collected struct {
-	Found   []bool    // of each pattern: something matches it
-	Given   int       // what would match, and was left out because it was given
+	Found   []bool    // of each pattern: something matches it, new or given
 	Skipped []Skipped // what was left out of what matches, or could not be looked into: a few of it
 	More    int       // and how much besides
 	Refused []string  // what matches and cannot be taken, and why: a few of it, for people
@@ -28,10 +27,10 @@ const maxNamed = 16
 
 // Collect hands what some patterns match in a folder to each, with the folders above it, in the
 // order of a tree. The content of every file goes to keep, as in Scan. What matches and cannot be
-// in a tree, or be read for want of permission, is refused: it is named, and all else is handed on.
-// What else cannot be looked into is left out by name. What is given – nil: nothing – matches no
-// pattern; a folder that is does if something in it is new. What comes along is handed on as well,
-// given or not, and links that lead nowhere are refused.
+// in a tree, or be read for want of permission, is refused: it is named, and all else is handed
+// on. What else cannot be looked into is left out by name. What is given – nil: nothing – is
+// found, but not handed on; a folder that is given is if something in it is new. What comes along
+// is handed on as well, given or not, and links that lead nowhere are refused.
 func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, along *Along, given *tree.Given, keep Keep, each func(tree.Entry) error) (Collected, error) {
 	if along == nil {
 		along = &Along{}
@@ -87,7 +86,7 @@ func (c *collect) refuse(path, why string) {
 // tell hands an entry on, and before it the folders around it.
 func (c *collect) tell(each func(tree.Entry) error, e tree.Entry) error {
 	if e.Kind != tree.Dir && !c.whole && c.given != nil && c.given.Has(e) {
-		c.out.Given++
+		c.found(e.Path)
 		return nil
 	}
 	if err := tree.Check(e); err != nil {
@@ -185,6 +184,9 @@ func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, around taki
 		c.skip(path, "is too deep to look into")
 		return nil
 	default:
+		if taken {
+			c.found(path)
+		}
 		c.untold = append(c.untold, path)
 		defer func() { // nothing was matched in it, or it was told
 			if n := len(c.untold); n > 0 && c.untold[n-1] == path {

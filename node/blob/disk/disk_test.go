@@ -295,6 +295,52 @@ func put(t *testing.T, p, data string) {
 	}
 }
 
+func TestWhatWasBroughtBeforeIsReplacedUnlessItWasChangedSince(t *testing.T) {
+	had := map[string]tree.Entry{}
+	dir := t.TempDir()
+	r := root(t, dir)
+	defer r.Close()
+	o := WriteOptions{Open: store("one", "two", "more").open, Brought: func(p string) (tree.Entry, bool) { e, ok := had[p]; return e, ok }, Wrote: func(e tree.Entry) { had[e.Path] = e }}
+	for _, tr := range []iter.Seq2[tree.Entry, error]{
+		list(file("f", "one"), file("g", "one"), linkAt("l", "f")),
+		list(file("f", "two"), file("g", "one"), linkAt("l", "g")),
+		list(linkAt("f", "g"), file("g", "one"), file("l", "more")),
+		list(folderAt("f"), file("f/x", "one"), file("g", "two"), linkAt("l", "g")),
+	} {
+		if _, err := Write(t.Context(), r, tr, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := seen(t, dir)
+	for name, change := range map[string]func(){
+		"another content": func() { put(t, dir+"/g", "owt") },
+		"a link":          func() { _ = os.Remove(dir + "/g"); _ = os.Symlink("l", dir+"/g") },
+	} {
+		change()
+		var way *InTheWay
+		if _, err := Write(t.Context(), r, list(file("g", "more")), o); !errors.As(err, &way) || way.Count != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = os.Remove(dir + "/g")
+	}
+	put(t, dir+"/g", "two")
+	if now := seen(t, dir); !maps.Equal(before, now) {
+		t.Errorf("%q is now %q", before, now)
+	}
+	open := o.Open
+	o.Open = func(ctx context.Context, e tree.Entry) (io.ReadCloser, error) {
+		put(t, dir+"/g", "own")
+		return open(ctx, e)
+	}
+	var way *InTheWay
+	if _, err := Write(t.Context(), r, list(file("g", "more")), o); !errors.As(err, &way) {
+		t.Errorf("changed while it came: %v", err)
+	}
+	if b, _ := os.ReadFile(dir + "/g"); string(b) != "own" {
+		t.Errorf("what was changed is now %q", b)
+	}
+}
+
 func TestADifferentFileIsNotOverwrittenAndNothingElseIsWritten(t *testing.T) {
 	tr := list(file("1", "one"), folderAt("d"), file("d/2", "two"), linkAt("l", "1"), file("z", "zed"))
 	for name, there := range map[string]func(dir string){

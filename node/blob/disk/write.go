@@ -20,6 +20,10 @@ type WriteOptions struct {
 	// Force replaces files and links that differ, and puts folders in their place; it never
 	// removes a folder.
 	Force bool
+	// Brought is what was written at a path before, and may be replaced as long as it is still
+	// there unchanged. Wrote is told of each file and link once it has its name. Both may be nil.
+	Brought func(path string) (tree.Entry, bool)
+	Wrote   func(tree.Entry)
 	// Open gives the content of a file. It is asked in the order of the tree, once for each file
 	// that is not there yet and not empty. What it gives is checked.
 	Open func(context.Context, tree.Entry) (io.ReadCloser, error)
@@ -109,8 +113,12 @@ const (
 	nothing      found = iota
 	equal              // what the entry says
 	other              // to be replaced
+	brought            // to be replaced if it is still what WriteOptions.Brought says
 	equalButExec       // to be corrected
 )
+
+// replaces reports whether what is there has to go.
+func (f found) replaces() bool { return f == other || f == brought }
 
 type writing struct {
 	ctx     context.Context
@@ -165,8 +173,13 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 			switch {
 			case is == other && info.IsDir():
 				folders.add(e.Path)
-			case is == other:
-				differ.add(e.Path)
+			case is == other && !w.options.Force:
+				if is, err = w.ours(e); err != nil {
+					return err
+				}
+				if is == other {
+					differ.add(e.Path)
+				}
 			}
 			if e.Kind == tree.Dir && is != equal {
 				missing = e.Path + "/"
@@ -175,7 +188,7 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 		switch {
 		case e.Kind == tree.Link:
 			w.links++
-		case e.Kind == tree.File && (is == nothing || is == other) && e.Size > 0:
+		case e.Kind == tree.File && (is == nothing || is.replaces()) && e.Size > 0:
 			w.needs.Files++
 			w.needs.Bytes += e.Size
 			if w.options.Need != nil {
@@ -190,7 +203,7 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 		return err
 	case folders.Count > 0:
 		return folders
-	case differ.Count > 0 && !w.options.Force:
+	case differ.Count > 0:
 		return differ
 	}
 	w.needed = w.needs.Bytes
@@ -236,6 +249,42 @@ func (w *writing) there(e tree.Entry) (found, fs.FileInfo, error) {
 	return is, info, err
 }
 
+// ours looks whether what differs where an entry belongs is what was brought there before.
+func (w *writing) ours(e tree.Entry) (found, error) {
+	if w.options.Brought == nil {
+		return other, nil
+	}
+	was, known := w.options.Brought(e.Path)
+	if !known {
+		return other, nil
+	}
+	is, _, err := w.there(was)
+	if is == equal || is == equalButExec {
+		return brought, err
+	}
+	return other, err
+}
+
+// still fails if what is to be replaced was changed since the first reading.
+func (w *writing) still(e tree.Entry, is found) error {
+	if is != brought {
+		return nil
+	}
+	now, err := w.ours(e)
+	if err == nil && now != brought {
+		err = fs.ErrExist
+	}
+	return err
+}
+
+// wrote counts a file or link.
+func (w *writing) wrote(e tree.Entry) {
+	w.report.Wrote++
+	if w.options.Wrote != nil {
+		w.options.Wrote(e)
+	}
+}
+
 func compare(ctx context.Context, dir *os.Root, name string, info fs.FileInfo, e tree.Entry) (found, error) {
 	f, err := open(dir, name, info)
 	if err != nil {
@@ -264,7 +313,9 @@ func (w *writing) write(entries iter.Seq2[tree.Entry, error]) error {
 		is := w.found[n]
 		switch {
 		case e.Kind == tree.Dir:
-			err = makeDir(dir, name, is)
+			if err = w.still(e, is); err == nil {
+				err = makeDir(dir, name, is)
+			}
 		case e.Kind == tree.Link:
 		case is == equalButExec:
 			err = setExec(dir, name, e.Exec)
@@ -303,7 +354,7 @@ func makeDir(dir *os.Root, name string, is found) error {
 	switch is {
 	case equal:
 		return nil
-	case other:
+	case other, brought:
 		if err := dir.Remove(name); err != nil {
 			return err
 		}
@@ -329,7 +380,7 @@ var buffers = sync.Pool{New: func() any { return new([4 * piece.Size]byte) }}
 func (w *writing) file(dir *os.Root, name string, e tree.Entry, is found) error {
 	if w.options.Link != nil && is == nothing {
 		if put, err := w.options.Link(w.ctx, dir, name, e); put || err != nil {
-			w.report.Wrote++
+			w.wrote(e)
 			w.progress(e.Size)
 			return err
 		}
@@ -367,7 +418,10 @@ func (w *writing) file(dir *os.Root, name string, e tree.Entry, is found) error 
 		err = errors.Join(err, f.Close())
 	}
 	if err == nil {
-		err = publish(dir, name, is == other)
+		err = w.still(e, is)
+	}
+	if err == nil {
+		err = publish(dir, name, is.replaces())
 	}
 	if err != nil {
 		_ = dir.Remove(partOf(name)) // while it is locked, it is ours
@@ -380,7 +434,7 @@ func (w *writing) file(dir *os.Root, name string, e tree.Entry, is found) error 
 	if err != nil {
 		return err
 	}
-	w.report.Wrote++
+	w.wrote(e)
 	w.report.Bytes += e.Size
 	return nil
 }
@@ -461,14 +515,14 @@ func (w *writing) link(entries iter.Seq2[tree.Entry, error]) error {
 		if err != nil {
 			return err
 		}
-		if w.found[n] == other {
+		if err = w.still(e, w.found[n]); err == nil && w.found[n].replaces() {
 			err = dir.Remove(name)
 		}
 		if err == nil {
 			err = dir.Symlink(unslashed(e.Target), name)
 		}
 		if err == nil {
-			w.report.Wrote++
+			w.wrote(e)
 			w.report.Links++
 		}
 		return w.says(e, err)
