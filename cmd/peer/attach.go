@@ -24,7 +24,8 @@ type attached struct {
 	output outputFlags
 	again  bool // a failed task may get another attempt
 	keep   resultFiles
-	kept   error // why not all output is in --results
+	named  func(slot int) string // its folder in --results
+	kept   error                 // why not all output is in --results
 	log    *jobLog
 	home   *bringAsTheyEnd // nil: the tasks' files are not brought
 	missed error           // why not all of them are here
@@ -49,7 +50,7 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 	defer watcher.Wait()
 	defer cancel()
 	if h := a.output.home; h != nil {
-		a.home = startHomecoming(ctx, *h, many)
+		a.home = startHomecoming(ctx, *h)
 		defer func() { cancel(); <-a.home.ended }()
 	}
 
@@ -91,7 +92,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	defer stopLogs()
 	if a.output.results != "" {
 		var err error
-		if a.keep, err = openResults(a.output.results, 1); err != nil {
+		if a.keep, err = openResults(a.output.results, a.named(1)); err != nil {
 			a.kept = lostResults(a.id, err)
 		}
 	}
@@ -129,12 +130,20 @@ func (a *attached) later() string {
 	return fmt.Sprintf("; `peer get %s%s --wait` brings its files", a.id, a.toFlag())
 }
 
-// toFlag is --to as it was typed.
+// toFlag is --flat and --to as they were typed.
 func (a *attached) toFlag() string {
 	if a.home == nil || a.output.home.to == "" {
+		return a.flatFlag()
+	}
+	return a.flatFlag() + " --to " + printable(a.output.home.to)
+}
+
+// flatFlag is --flat if it was typed.
+func (a *attached) flatFlag() string {
+	if a.home == nil || !a.output.home.flat {
 		return ""
 	}
-	return " --to " + printable(a.output.home.to)
+	return " --flat"
 }
 
 // bringHome waits until the files are here of all tasks that ended well.
@@ -147,7 +156,7 @@ func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) er
 		return err
 	}
 	a.sayLeftOut(ts.Tasks)
-	plan := planHome(ts.Tasks, job.Count > 1, false)
+	plan := planHome(ts.Tasks, false)
 	a.home.bring(plan.bring)
 	defer bar.clear()
 	if err := a.home.finish(func() { bar.text(a.home.text()) }); err != nil {
@@ -299,7 +308,7 @@ func (a *attached) outputs(ctx context.Context, tasks []api.Task) error {
 	for _, t := range tasks {
 		if a.output.results != "" {
 			var err error
-			if a.keep, err = openResults(a.output.results, t.Slot); err != nil {
+			if a.keep, err = openResults(a.output.results, a.named(t.Slot)); err != nil {
 				a.kept = lostResults(t.ID, err)
 			}
 		}

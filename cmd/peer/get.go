@@ -29,9 +29,9 @@ that ` + "`peer put`" + ` printed, from whichever peers have it. Every byte is c
 already and equal is left as it is; one that differs is not touched, and nothing else is written
 (exit 6), unless --force is given. Typed again after whatever broke it off, it goes on where it was.
 
-The files of one task are written below --to (default the current folder), those of several below
---to/SLOT, each task's in a folder of its own, or with --flat all into --to. A folder that was put
-is written below --to, a file to --to.
+The files of a task are written below --to (default the current folder), those of an array below
+--to/ITEM, of another list below --to/SLOT: each task's in a folder of its own, or with --flat all
+into --to. {} in --to is the item. A folder that was put is written below --to, a file to --to.
 
 Which files a task leaves is said before it runs, by --out of ` + "`peer run`" + ` or outputs: of a job file.
 Of a task that failed or was cancelled they are only brought with --partial. Exit 1: not all of them

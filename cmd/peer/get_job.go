@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/coveyproject/covey/node/api"
 	folder "github.com/coveyproject/covey/node/blob/disk"
@@ -38,12 +39,15 @@ func (g *getting) ofJob(ctx context.Context, word string) error {
 	if err := keepsFiles(a.Job); err != nil {
 		return err
 	}
-	id, several := a.Job.ID, a.Job.Count > 1 && slot == 0
+	id := a.Job.ID
 	h := bringer{api: g.api, to: g.to, flat: g.flat, force: g.force}
-	if g.wait && !a.Job.Over() {
-		return g.whileItRuns(ctx, h, id, slot, several)
+	if h.at, err = newHomeFolder(g.to, foldersOf(a.Job), !g.flat && slot == 0); err != nil {
+		return err
 	}
-	plan, err := g.plan(ctx, id, slot, attempt, several)
+	if g.wait && !a.Job.Over() {
+		return g.whileItRuns(ctx, h, id, slot)
+	}
+	plan, err := g.plan(ctx, id, slot, attempt)
 	if err != nil {
 		return err
 	}
@@ -63,6 +67,8 @@ func (g *getting) checkJob(word string) error {
 		return api.Errorf(api.Usage, "--tar does not go with --list")
 	case (g.tar || g.list) && (g.to != "" || g.force || g.wait):
 		return api.Errorf(api.Usage, "--tar and --list write what there is now to stdout: they take none of --to, --force and --wait")
+	case g.flat && strings.Contains(g.to, itemMark):
+		return api.Errorf(api.Usage, "--flat is one folder for all tasks, and {} in --to one for each; use one of them")
 	case g.to == "-":
 		return api.Errorf(api.Usage, "files of tasks go to stdout with --tar")
 	case g.tar && g.c.output != tableFormat && !g.c.outputFromEnv:
@@ -85,7 +91,7 @@ func keepsFiles(j api.Job) error {
 }
 
 // plan is what can be brought of a job, or of one of its tasks.
-func (g *getting) plan(ctx context.Context, id string, slot, attempt int, several bool) (homePlan, error) {
+func (g *getting) plan(ctx context.Context, id string, slot, attempt int) (homePlan, error) {
 	ts, err := g.api.Tasks(ctx, id)
 	if err != nil {
 		return homePlan{}, err
@@ -105,7 +111,7 @@ func (g *getting) plan(ctx context.Context, id string, slot, attempt int, severa
 			return homePlan{}, api.Errorf(api.NotFound, "only what the last attempt left is kept, and that is %s", tasks[0].ID)
 		}
 	}
-	return planHome(tasks, several, g.partial), nil
+	return planHome(tasks, g.partial), nil
 }
 
 // left is what is not there, as an error.
@@ -178,6 +184,9 @@ func (g *getting) stream(ctx context.Context, h *bringer, id string, plan homePl
 	if err := left(id, &plan, plan.many()); err != nil && (len(plan.bring) == 0 || g.tar) {
 		return err // half a tar would be taken for all
 	}
+	if err := h.settle(plan.bring); err != nil {
+		return err
+	}
 	lists, err := h.lists(ctx, plan.bring)
 	if err != nil {
 		return h.explain(err, plan.bring)
@@ -210,11 +219,11 @@ func (g *getting) showJob(id string, entries iter.Seq2[tree.Entry, error]) error
 }
 
 // whileItRuns brings files as tasks end, until the job does, or the one task that was asked for.
-func (g *getting) whileItRuns(ctx context.Context, h bringer, id string, slot int, several bool) error {
+func (g *getting) whileItRuns(ctx context.Context, h bringer, id string, slot int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	bar := newProgress(g.c.Err)
 	defer bar.done()
-	home := startHomecoming(ctx, h, several)
+	home := startHomecoming(ctx, h)
 	defer func() { cancel(); <-home.ended }()
 	bar.extra = home.text
 	why := whyPrinter{w: g.c.Err, bar: bar}
@@ -237,7 +246,7 @@ func (g *getting) whileItRuns(ctx context.Context, h bringer, id string, slot in
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	plan, err := g.plan(ctx, id, slot, 0, several)
+	plan, err := g.plan(ctx, id, slot, 0)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/coveyproject/covey/node/api"
@@ -20,22 +19,24 @@ import (
 	"github.com/coveyproject/covey/node/blob/tree"
 )
 
-// taskFiles is what one task left, and the folder below --to where it belongs.
+// taskFiles is what one task left, and the folder where it belongs.
 type taskFiles struct {
 	task    string
 	ref     tree.Ref
 	bytes   int64
 	files   int
-	dir     string   // "" is --to itself
+	slot    int
+	item    string   // its bytes
+	dir     string   // below homeFolder.top
 	keepers []string // their names, which may repeat
 	at      []string // and their ids
 }
 
-// parcelOf is what a task left; of a job of several tasks each has a folder of its own.
-func parcelOf(t api.Task, several bool) taskFiles {
-	p := taskFiles{task: t.ID, ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
-	if several {
-		p.dir = strconv.Itoa(t.Slot)
+// parcelOf is what a task left.
+func parcelOf(t api.Task) taskFiles {
+	p := taskFiles{task: t.ID, slot: t.Slot, item: t.Item, ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
+	if t.ItemBase64 != nil {
+		p.item = string(t.ItemBase64)
 	}
 	for _, k := range t.Output.Keepers {
 		p.keepers, p.at = append(p.keepers, cmp.Or(k.Name, shortID(k.Peer))), append(p.at, k.Peer)
@@ -46,15 +47,17 @@ func parcelOf(t api.Task, several bool) taskFiles {
 // bringer brings what tasks left to a folder of this machine. It is for one goroutine at a time.
 type bringer struct {
 	api   *client.Client
-	to    string // "" is the current folder
-	flat  bool   // all into one folder
+	to    string // as it was typed; "" is the current folder
+	at    homeFolder
+	flat  bool // all into one folder
 	force bool
 	had   *broughtList // what may be replaced; nil: nothing
 
 	progress func(bytes int64) // of files, as they are written or found; may be nil
 	heard    func(from []api.Source)
 
-	from  []api.Source       // what came from whom, until now
+	from  []api.Source // what came from whom, until now
+	dirs  foldersTaken
 	taken map[string]flatOne // flat: what was written, by path
 	fresh map[string]flatOne // and what is to be
 }
@@ -68,9 +71,29 @@ type flatOne struct {
 // place is where files are written, for people.
 func (h *bringer) place() string { return cmp.Or(h.to, ".") }
 
+// settle gives what tasks left its folders.
+func (h *bringer) settle(parcels []taskFiles) (err error) {
+	if h.dirs == nil {
+		h.dirs = foldersTaken{}
+	}
+	for i := range parcels {
+		p := &parcels[i]
+		if p.dir, err = h.at.of(p.slot, p.item); err != nil {
+			return err
+		}
+		if err = h.dirs.take(p.dir, fmt.Sprintf("task %d (%s)", p.slot, p.item)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bring writes what some tasks left: all of it, or, if a file is in the way, nothing.
 func (h *bringer) bring(ctx context.Context, parcels []taskFiles) (report folder.Report, err error) {
 	defer func() { err = h.explain(err, parcels) }()
+	if err := h.settle(parcels); err != nil {
+		return report, err
+	}
 	lists, err := h.lists(ctx, parcels)
 	if err != nil {
 		return report, err
@@ -80,7 +103,7 @@ func (h *bringer) bring(ctx context.Context, parcels []taskFiles) (report folder
 	if err != nil {
 		return report, err
 	}
-	root, err := openFolder(h.to)
+	root, err := openFolder(h.at.top)
 	if err != nil {
 		return report, err
 	}
@@ -89,7 +112,7 @@ func (h *bringer) bring(ctx context.Context, parcels []taskFiles) (report folder
 	defer files.close()
 	o := folder.WriteOptions{Force: h.force, Need: files.need, Begin: files.begin, Open: files.open, Progress: h.progress}
 	if h.had != nil {
-		h.had.open(h.to)
+		h.had.open(h.at.top)
 		o.Brought, o.Wrote = h.had.at, h.had.wrote
 	}
 	report, err = folder.Write(ctx, root, files.numbered(entries), o)
@@ -200,9 +223,9 @@ func (h *bringer) entries(l *treeLists, parcels []taskFiles) (iter.Seq2[tree.Ent
 	return func(yield func(tree.Entry, error) bool) {
 		for _, p := range parcels {
 			before := ""
-			if p.dir != "" {
-				before = p.dir + "/"
-				if !yield(tree.Entry{Path: p.dir, Kind: tree.Dir}, nil) {
+			for _, dir := range dirsAround(p.dir) {
+				before = dir + "/"
+				if !yield(tree.Entry{Path: dir, Kind: tree.Dir}, nil) {
 					return
 				}
 			}

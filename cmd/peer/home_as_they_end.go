@@ -16,11 +16,10 @@ import (
 // it last looked, together. Nothing is lost by one that fails: the others come, and it is tried
 // once more at the end.
 type bringAsTheyEnd struct {
-	h       bringer
-	several bool
-	now     func() time.Time
-	ended   chan struct{}
-	news    wake.Signal // something is in the queue, or nothing more comes
+	h     bringer
+	now   func() time.Time
+	ended chan struct{}
+	news  wake.Signal // something is in the queue, or nothing more comes
 
 	mu     sync.Mutex
 	queue  []taskFiles
@@ -36,8 +35,8 @@ type bringAsTheyEnd struct {
 }
 
 // startHomecoming begins; it ends with finish, or with ctx.
-func startHomecoming(ctx context.Context, h bringer, several bool) *bringAsTheyEnd {
-	c := &bringAsTheyEnd{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: wake.New(), asked: map[string]bool{}}
+func startHomecoming(ctx context.Context, h bringer) *bringAsTheyEnd {
+	c := &bringAsTheyEnd{h: h, now: time.Now, ended: make(chan struct{}), news: wake.New(), asked: map[string]bool{}}
 	c.h.progress = c.wrote
 	c.pace.heard(0, c.now())
 	go func() {
@@ -63,7 +62,7 @@ func (c *bringAsTheyEnd) add(tasks ...api.Task) {
 	var parcels []taskFiles
 	for _, t := range tasks {
 		if t.State == "complete" && t.Output != nil && t.Output.Ref != nil {
-			parcels = append(parcels, parcelOf(t, c.several))
+			parcels = append(parcels, parcelOf(t))
 		}
 	}
 	c.bring(parcels)

@@ -21,7 +21,7 @@ type homePlan struct {
 }
 
 // planHome sorts the newest attempts of a job's slots.
-func planHome(tasks []api.Task, several, partial bool) (p homePlan) {
+func planHome(tasks []api.Task, partial bool) (p homePlan) {
 	for _, t := range tasks {
 		left := t.Output != nil && t.Output.Ref != nil
 		switch {
@@ -30,7 +30,7 @@ func planHome(tasks []api.Task, several, partial bool) (p homePlan) {
 		case t.State == "complete" && !left:
 			p.none++
 		case t.State == "complete", left && partial:
-			p.bring = append(p.bring, parcelOf(t, several))
+			p.bring = append(p.bring, parcelOf(t))
 			p.bytes += t.Output.Bytes
 		case left:
 			p.partial = append(p.partial, t)

@@ -56,7 +56,8 @@ fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin 
 
 What a task leaves in its folder is gone with it, but for --out GLOB: those files are kept, by other
 peers too (--keep), before the task is complete, and brought to --to (default the current folder) as
-tasks end; of many tasks each has a folder of its own, --to/SLOT. What came with --in and has not
+tasks end. Each task of an array has a folder of its own, --to/ITEM, and of another list --to/SLOT;
+--to 'd/{}' names it by the item, and --flat brings all into one. What came with --in and has not
 changed is not brought. A task that leaves nothing that matches has failed. A file that the same
 command brought there before is replaced if it was not changed since; any other that differs is not
 touched, and nothing is written (exit 125), unless --force is given. ` + "`peer get`" + ` brings files later,
@@ -149,8 +150,13 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 	if err := f.output.check(job.Count > 1, f.detach); err != nil && !f.dry {
 		return err
 	}
-	if f.detach && (f.files.to != "" || f.files.force) && !f.dry {
-		return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to and --force, and use `peer get` later")
+	if f.detach && (f.files.to != "" || f.files.flat || f.files.force) && !f.dry {
+		return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, --flat and --force, and use `peer get` later")
+	}
+	if !f.detach {
+		if f.output.home, err = f.files.home(job); err != nil {
+			return err
+		}
 	}
 	local, err := f.inputs.into(job)
 	if err == nil {
@@ -167,7 +173,6 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 	if f.dry {
 		return preview(ctx, c, job, values)
 	}
-	f.output.home = f.files.home(job)
 	return runJob(ctx, c, job, values, jobStay{detach: f.detach, bound: !f.keepGoing}, f.output)
 }
 
@@ -422,7 +427,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 	if output.home != nil {
 		output.home.api = cl
 	}
-	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1), unread: map[string]bool{}}
+	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, named: resultName(job), again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1), unread: map[string]bool{}}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1, signals)
 	}

@@ -28,7 +28,7 @@ type outputFlags struct {
 func (f *outputFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.keepOrder, "keep-order", false, "show the tasks' output in the order of their slots")
 	fl.BoolVar(&f.tag, "tag", false, "begin each line of output with the task's item and a tab")
-	fl.StringVar(&f.results, "results", "", "also write each task's output to `DIR`/SLOT/stdout and stderr; DIR is new, or empty")
+	fl.StringVar(&f.results, "results", "", "also write each task's output to `DIR`/SLOT/stdout and stderr, of an array\nDIR/ITEM/…; DIR is new, or empty")
 	fl.StringVar(&f.joblog, "joblog", "", "add a line for each task that ends to `FILE`: Seq (its slot), Host, Starttime, JobRuntime, Exitval,\nSignal, Command, as GNU parallel does")
 }
 
@@ -97,6 +97,14 @@ func (o *outputOrder) rest() (show []api.Task) {
 	return show
 }
 
+// resultName is the folder of a task in --results.
+func resultName(j *taskstate.Job) func(slot int) string {
+	if j.Folders() == taskstate.FoldersByItem {
+		return j.Item
+	}
+	return strconv.Itoa
+}
+
 // mayRestart tells whether a slot of the job whose attempt failed may get another one.
 func mayRestart(j *taskstate.Job) bool {
 	return j.Restart != nil && j.Restart.Condition != taskstate.RestartNone
@@ -105,9 +113,9 @@ func mayRestart(j *taskstate.Job) bool {
 // resultFiles are the two files that one task's output is kept in.
 type resultFiles map[string]*os.File // by stream
 
-// openResults makes the files of a slot; an earlier attempt's are replaced.
-func openResults(dir string, slot int) (resultFiles, error) {
-	folder := filepath.Join(dir, strconv.Itoa(slot))
+// openResults makes the files of a task; an earlier attempt's are replaced.
+func openResults(dir, name string) (resultFiles, error) {
+	folder := filepath.Join(dir, name)
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return nil, err
 	}

@@ -87,11 +87,15 @@ func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
 	if err == nil {
 		err = f.files.into(job)
 	}
-	if err == nil && f.files.force && f.files.to == "" {
-		err = api.Errorf(api.Usage, "--force goes with --to and --wait: it replaces files there")
+	if err == nil && (f.files.flat || f.files.force) && f.files.to == "" {
+		err = api.Errorf(api.Usage, "--flat and --force go with --to and --wait: they say how files are brought there")
 	}
 	if err == nil && f.files.to != "" && !f.wait {
 		err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
+	}
+	var output outputFlags
+	if err == nil && f.files.to != "" {
+		output.home, err = f.files.home(job)
 	}
 	if err == nil {
 		err = c.inputs(ctx, job, local, f.dry)
@@ -105,10 +109,6 @@ func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
 	warnPublic(c.Err, job)
 	if f.dry {
 		return preview(ctx, c, job, values)
-	}
-	var output outputFlags
-	if f.files.to != "" {
-		output.home = f.files.home(job)
 	}
 	err = runJob(ctx, c, job, values, jobStay{detach: !f.wait}, output)
 	if f.wait && err != nil {

@@ -26,8 +26,11 @@ type Spec struct {
 	Inputs      []string         `json:"inputs,omitempty"`  // what its tasks find in their folders, by name
 	Secrets     []string         `json:"secrets,omitempty"` // names
 	Outputs     []string         `json:"outputs,omitempty"` // which files of its tasks are kept
-	Copies      int              `json:"copies,omitempty"`  // so often, or only what they print if it names no files
-	Stdin       bool             `json:"stdin,omitempty"`   // it reads what the command that submitted it read
+	// Folders is what names the folders that files of its tasks are brought to: item, slot, or none
+	// of a job of one task without items.
+	Folders string `json:"folders,omitempty"`
+	Copies  int    `json:"copies,omitempty"` // so often, or only what they print if it names no files
+	Stdin   bool   `json:"stdin,omitempty"`  // it reads what the command that submitted it read
 	// Unknown says that this peer does not know what the job runs, and who does; then all that only
 	// they know is left out.
 	Unknown string `json:"unknown,omitempty"`

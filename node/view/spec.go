@@ -31,7 +31,7 @@ func (v *View) specOf(j *taskstate.Job) *api.Spec {
 		s.Secrets = j.Secrets.Names
 	}
 	if j.Outputs != nil {
-		s.Outputs = j.Outputs.Globs
+		s.Outputs, s.Folders = j.Outputs.Globs, string(j.Folders())
 	}
 	if j.Run.Noop != nil {
 		s.Noop = float64(j.Run.Noop.Duration) / 1000
