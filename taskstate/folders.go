@@ -1,6 +1,11 @@
 package taskstate
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Folders says what names the folders that the files of a job's tasks are brought to.
 type Folders string
@@ -34,3 +39,24 @@ func numbers(items []string) bool {
 	}
 	return true
 }
+
+// Named says how columns and commands name tasks where that is not their id: in an array whose
+// numbers are not its slots as JOB.item=ITEM.ATTEMPT. Elsewhere it gives "".
+func (j *Job) Named() func(TaskID) string {
+	same := j.Folders() != FoldersByItem || j.Numbered && len(j.Each) == 0 && j.First == 1
+	if !same && len(j.Each) > 0 {
+		same = true
+		for i, item := range j.Each {
+			same = same && item == strconv.Itoa(i+1)
+		}
+	}
+	return func(t TaskID) string {
+		if item := j.Item(t.Slot); !same && item != "" {
+			return fmt.Sprintf("%s.item=%s.%d", t.Job, item, t.Attempt)
+		}
+		return ""
+	}
+}
+
+// Called is how commands and columns name a task.
+func (j *Job) Called(t TaskID) string { return cmp.Or(j.Named()(t), t.String()) }

@@ -15,3 +15,20 @@ func TestFoldersAreNamedByTheNumbersOfAnArrayAndElseBySlot(t *testing.T) {
 		}
 	}
 }
+
+func TestTasksOfAnArrayAreNamedByItemWhereTheirSlotsHaveOtherNumbers(t *testing.T) {
+	for want, j := range map[string]Job{
+		"j.item=1.3": {Count: 3, Numbered: true},
+		"j.item=9.3": {Count: 2, Each: []string{"1", "9"}},
+		"":           {Count: 2, Each: []string{"1", "2"}},
+	} {
+		if got := j.Named()(Task("j", 2, 3)); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+	for _, j := range []Job{{Count: 3, Numbered: true, First: 1}, {Count: 2}, {Count: 2, Each: []string{"a", "b"}}} {
+		if got := j.Named()(Task("j", 2, 3)); got != "" {
+			t.Error(got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func (a *attached) sayLeftOut(tasks []api.Task) {
 			continue
 		}
 		if n++; n <= most {
-			fmt.Fprintf(a.Err, "peer: task %s: %s\n", t.ID, printable(t.Message))
+			fmt.Fprintf(a.Err, "peer: task %s: %s\n", t.Called(), printable(t.Message))
 		}
 	}
 	if n > most {
@@ -211,7 +212,7 @@ func (a *attached) explainFailure(ctx context.Context) {
 	}
 	for _, t := range ts.Tasks {
 		if t.Message != "" && (t.Reason != "exit" || t.Truncated) {
-			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, taskstate.Shown(t.State), printable(orDash(t.PeerName)), printable(t.Message))
+			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.Called(), taskstate.Shown(t.State), printable(orDash(t.PeerName)), printable(t.Message))
 		}
 	}
 }
@@ -229,8 +230,9 @@ func (a *attached) end(ctx context.Context) (api.Job, error) {
 
 // chunk writes a piece of output where it belongs.
 func (a *attached) chunk(c api.LogChunk) error {
+	task := cmp.Or(c.Named, c.Task)
 	if c.Note != "" {
-		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Note))
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", task, printable(c.Note))
 	}
 	if slot := c.Task[:max(0, strings.LastIndexByte(c.Task, '.'))]; c.EOF && c.Error == nil {
 		delete(a.unread, slot) // a later attempt's
@@ -238,14 +240,14 @@ func (a *attached) chunk(c api.LogChunk) error {
 		a.unread[slot] = true
 	}
 	if c.Error != nil {
-		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Error.Message))
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", task, printable(c.Error.Message))
 	}
 	w := io.Writer(a.Out)
 	if c.Stream == "stderr" {
 		w = raw(a.Err)
 	}
 	if err := a.keep.write(c.Stream, c.Data); err != nil {
-		a.kept = lostResults(c.Task, err)
+		a.kept = lostResults(task, err)
 	}
 	if a.prefix == nil {
 		_, err := w.Write(c.Data)
@@ -255,10 +257,10 @@ func (a *attached) chunk(c api.LogChunk) error {
 	if c.At != nil {
 		at = *c.At
 	}
-	if err := a.prefix.writeAt(c.Task, w, c.Data, at); err != nil || !c.EOF {
+	if err := a.prefix.writeAt(task, w, c.Data, at); err != nil || !c.EOF {
 		return a.written(err)
 	}
-	return a.written(a.prefix.end(c.Task))
+	return a.written(a.prefix.end(task))
 }
 
 // many shows progress, and each task's output together at its end.
@@ -309,12 +311,12 @@ func (a *attached) outputs(ctx context.Context, tasks []api.Task) error {
 		if a.output.results != "" {
 			var err error
 			if a.keep, err = openResults(a.output.results, a.named(t.Slot)); err != nil {
-				a.kept = lostResults(t.ID, err)
+				a.kept = lostResults(t.Called(), err)
 			}
 		}
 		err := a.taskOutput(ctx, t)
 		if e := a.keep.close(); e != nil {
-			a.kept = lostResults(t.ID, e)
+			a.kept = lostResults(t.Called(), e)
 		}
 		a.keep = nil
 		if err != nil {
@@ -361,7 +363,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 	if t.State != "rejected" {
 		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID, Follow: true}, func(c api.LogChunk) error { return a.chunk(c) })
 		if err != nil && !lost(a.Out) {
-			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
+			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.Called(), err)
 		}
 	}
 	if t.State == "shutdown" && a.ending {
@@ -377,7 +379,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		if t.Item != "" {
 			item = " (" + t.Item + ")"
 		}
-		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.ID, item, taskstate.Shown(t.State), orDash(t.PeerName), orDash(what))))
+		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.Called(), item, taskstate.Shown(t.State), orDash(t.PeerName), orDash(what))))
 	}
 	return ctx.Err()
 }

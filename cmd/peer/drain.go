@@ -140,7 +140,7 @@ func leftText(d api.Draining, shown int) string {
 		if i == shown {
 			break
 		}
-		names = append(names, t.ID+" "+taskstate.Shown(t.State))
+		names = append(names, t.Called()+" "+taskstate.Shown(t.State))
 	}
 	only := ""
 	if d.Only > 0 {

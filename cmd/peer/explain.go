@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"time"
@@ -24,10 +25,10 @@ Decisions are known to every peer for as long as the job is listed. States below
 became of peers, are told as far as the peer that is asked remembers them; a note says from when
 on that is.`,
 		Example: `  peer explain last
-  peer explain k3v5q7x2ab.4      slot 4, all its attempts
+  peer explain k3v5q7x2ab.4      item 4 of an array, else slot 4: all its attempts
   peer explain k3v5q7x2ab.4.2    its second attempt
   peer explain last -o json | jq -r '.explain[] | select(.state=="superseded").text'`,
-		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
+		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.ITEM of an array, else JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := c.client().Explain(cmd.Context(), args[0])
 			return emit(c, err, e, e.Explain, func(w io.Writer) {
@@ -67,7 +68,7 @@ func explainTable(e api.Explanation) *grid {
 			text += " (held to " + now + ")"
 			held[f.Peer] = now
 		}
-		t.add(at.Format("15:04:05.000"), orDash(shortTask(f.Task)), text)
+		t.add(at.Format("15:04:05.000"), orDash(api.ShortTask(cmp.Or(f.Named, f.Task))), text)
 	}
 	return t
 }
@@ -95,14 +96,4 @@ func ruleAt(text string) int {
 		}
 	}
 	return -1
-}
-
-// shortTask is SLOT.ATTEMPT.
-func shortTask(id string) string {
-	for i, r := range id {
-		if r == '.' {
-			return id[i+1:]
-		}
-	}
-	return id
 }

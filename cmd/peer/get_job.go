@@ -25,14 +25,14 @@ type gotJob struct {
 
 // ofJob brings what a job's tasks left, or one of them.
 func (g *getting) ofJob(ctx context.Context, word string) error {
-	name, slot, attempt, err := parseTaskWord(word)
+	subject, err := api.ParseSubject(word)
 	if err == nil {
 		err = g.checkJob(word)
 	}
 	if err != nil {
 		return err
 	}
-	a, err := g.api.Job(ctx, name)
+	a, err := g.api.Job(ctx, subject.Job)
 	if err != nil {
 		return err
 	}
@@ -40,6 +40,10 @@ func (g *getting) ofJob(ctx context.Context, word string) error {
 		return err
 	}
 	id := a.Job.ID
+	slot, attempt, err := g.slot(ctx, subject, a.Job)
+	if err != nil {
+		return err
+	}
 	h := bringer{api: g.api, to: g.to, flat: g.flat, force: g.force}
 	if h.at, err = newHomeFolder(g.to, foldersOf(a.Job), !g.flat && slot == 0); err != nil {
 		return err
@@ -88,6 +92,22 @@ func keepsFiles(j api.Job) error {
 		return api.Errorf(api.Failed, "job %s keeps no files: that has to be said before it runs, as in `peer run --out '*.png' -- …`, or with outputs: in a job file; what it printed is in `peer logs %s`", j.ID, j.ID)
 	}
 	return nil
+}
+
+// slot is the slot and attempt that are meant; 0: all.
+func (g *getting) slot(ctx context.Context, s api.Subject, j api.Job) (slot, attempt int, err error) {
+	if s.Task == "" {
+		return 0, 0, nil
+	}
+	items := map[int]string{}
+	err = g.api.EachTask(ctx, j.ID, false, func(t api.Task) error {
+		items[t.Slot] = taskItem(t)
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return s.Find(foldersOf(j), max(j.Count, j.Wanted), func(slot int) string { return items[slot] })
 }
 
 // plan is what can be brought of a job, or of one of its tasks.

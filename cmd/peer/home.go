@@ -34,10 +34,7 @@ type taskFiles struct {
 
 // parcelOf is what a task left.
 func parcelOf(t api.Task) taskFiles {
-	p := taskFiles{task: t.ID, slot: t.Slot, item: t.Item, ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
-	if t.ItemBase64 != nil {
-		p.item = string(t.ItemBase64)
-	}
+	p := taskFiles{task: t.Called(), slot: t.Slot, item: taskItem(t), ref: *t.Output.Ref, bytes: t.Output.Bytes, files: t.Output.Files}
 	for _, k := range t.Output.Keepers {
 		p.keepers, p.at = append(p.keepers, cmp.Or(k.Name, shortID(k.Peer))), append(p.at, k.Peer)
 	}

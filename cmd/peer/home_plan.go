@@ -106,14 +106,14 @@ func (p *homePlan) refusal() error {
 	switch {
 	case len(p.open) > 0:
 		t := p.open[0]
-		return api.Errorf(api.Failed, "task %s has not ended: it is %s; --wait waits for it", t.ID, taskState(t))
+		return api.Errorf(api.Failed, "task %s has not ended: it is %s; --wait waits for it", t.Called(), taskState(t))
 	case len(p.partial) > 0:
 		t := p.partial[0]
 		return api.Errorf(api.Failed, "task %s %s (%s), so what it wrote may be half of it; --partial brings it: %s in %s",
-			t.ID, taskstate.Shown(t.State), endText(t), bytesText(t.Output.Bytes), countOf(t.Output.Files, "file"))
+			t.Called(), taskstate.Shown(t.State), endText(t), bytesText(t.Output.Bytes), countOf(t.Output.Files, "file"))
 	case len(p.failed) > 0:
 		t := p.failed[0]
-		return api.Errorf(api.Failed, "task %s %s (%s) and left no files", t.ID, taskstate.Shown(t.State), endText(t))
+		return api.Errorf(api.Failed, "task %s %s (%s) and left no files", t.Called(), taskstate.Shown(t.State), endText(t))
 	}
 	return nil
 }
@@ -127,27 +127,4 @@ func endText(t api.Task) string {
 		return t.Message
 	}
 	return orDash(t.Reason)
-}
-
-// parseTaskWord takes JOB, JOB.SLOT or JOB.SLOT.ATTEMPT apart; slot 0 is all of them.
-func parseTaskWord(word string) (job string, slot, attempt int, err error) {
-	job, rest, one := strings.Cut(word, ".")
-	if !one {
-		return job, 0, 0, nil
-	}
-	first, second, both := strings.Cut(rest, ".")
-	slot, ok := wholeNumber(first)
-	if both && ok {
-		attempt, ok = wholeNumber(second)
-	}
-	if !ok || job == "" {
-		return "", 0, 0, api.Errorf(api.Usage, "%.100q is no task: expected JOB.SLOT, as in last.3, or a name that begins with b3:", word)
-	}
-	return job, slot, attempt, nil
-}
-
-func wholeNumber(s string) (int, bool) {
-	n := 0
-	_, err := fmt.Sscanf(s, "%d", &n)
-	return n, err == nil && n > 0 && fmt.Sprint(n) == s
 }

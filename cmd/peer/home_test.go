@@ -277,8 +277,8 @@ func TestWhatCannotBeBroughtIsSaidWithItsCode(t *testing.T) {
 		{jobID + ".5", 0, "1 task, 0B in 0 files", nil},
 		{jobID + ".6", 3, "has no task 6; it has 5", nil},
 		{jobID + ".1.2", 3, "only what the last attempt left is kept, and that is abcdefghij.1.1", nil},
-		{jobID + ".x", 2, "expected JOB.SLOT", nil},
-		{jobID + ".01", 2, "expected JOB.SLOT", nil},
+		{jobID + ".x", 2, "else JOB.SLOT", nil},
+		{jobID + ".01", 2, "else JOB.SLOT", nil},
 		{"other", 3, "no job other", nil},
 	} {
 		to := t.TempDir()

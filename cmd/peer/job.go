@@ -135,7 +135,7 @@ func failuresText(w io.Writer, f api.Failures) {
 			if k > 0 {
 				name, line = "", "  or: "
 			}
-			_, task, _ := strings.Cut(e.Task, ".")
+			task := api.ShortTask(cmp.Or(e.Named, e.Task))
 			fmt.Fprintf(w, "%-10s %s (task %s)\n", name, printable(strings.TrimSuffix(line+e.Last, ": ")), task)
 		}
 	}

@@ -25,7 +25,7 @@ func logsCommand(c *cli) *cobra.Command {
 		Short: "A job's output, from whichever peer has it",
 		Example: `  peer logs last
   peer logs -f last
-  peer logs frames.17                 slot 17; or --task 17
+  peer logs frames.17                 item 17 of an array, else slot 17; or --task 17
   peer logs last.17.2 --stream stderr  its second attempt
   peer logs -f web probe              of both as it comes, each line with its task
   peer logs --tail 20 -f web           its last 20 lines, and what follows
@@ -33,6 +33,10 @@ func logsCommand(c *cli) *cobra.Command {
 		Args: atLeastOne("a job or task: its id, a unique prefix, its name, or `last`"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			if err := f.into(&q, cmd.Flags(), time.Now()); err != nil {
+				return err
+			}
+			args, err := f.of(args)
+			if err != nil {
 				return err
 			}
 			if !q.Follow {
@@ -50,14 +54,14 @@ func logsCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "follow until the tasks end")
 	cmd.Flags().BoolVar(&prefix, "prefix", false, "begin each line with its task (default with -f of several tasks; --prefix=false: never)")
-	cmd.Flags().IntVar(&q.Slot, "task", 0, "only slot `N`")
+	cmd.Flags().StringVar(&f.task, "task", "", "only the task `N`: JOB.N")
 	f.register(cmd.Flags(), &q)
 	return cmd
 }
 
 // followsMany tells whether output of several tasks comes at once.
 func followsMany(ctx context.Context, cl *client.Client, ids []string, q api.LogQuery) bool {
-	if !q.Follow || len(ids) > 1 || q.Slot > 0 || strings.Contains(ids[0], ".") {
+	if !q.Follow || len(ids) > 1 || strings.Contains(ids[0], ".") {
 		return q.Follow && len(ids) > 1
 	}
 	a, err := cl.Job(ctx, ids[0])

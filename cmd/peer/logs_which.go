@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -11,7 +12,7 @@ import (
 )
 
 type logsFlags struct {
-	stream, since string
+	stream, since, task string
 }
 
 func (f *logsFlags) register(fl *pflag.FlagSet, q *api.LogQuery) {
@@ -29,9 +30,6 @@ func (f *logsFlags) into(q *api.LogQuery, fl *pflag.FlagSet, now time.Time) (err
 	default:
 		return api.Errorf(api.Usage, "--stream %q: expected stdout or stderr", f.stream)
 	}
-	if fl.Changed("task") && q.Slot < 1 {
-		return api.Errorf(api.Usage, "--task %d: expected the number of a slot, from 1", q.Slot)
-	}
 	if fl.Changed("tail") && (q.Tail < 1 || q.Tail > tasklog.MaxTail) {
 		return api.Errorf(api.Usage, "--tail %d: expected 1 to %d lines; for what comes from now on, type --since 0s -f", q.Tail, tasklog.MaxTail)
 	}
@@ -39,6 +37,21 @@ func (f *logsFlags) into(q *api.LogQuery, fl *pflag.FlagSet, now time.Time) (err
 		q.Since, err = since(f.since, now)
 	}
 	return err
+}
+
+// of adds the task that was asked for to the jobs.
+func (f *logsFlags) of(ids []string) ([]string, error) {
+	if f.task == "" {
+		return ids, nil
+	}
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		if strings.Contains(id, ".") {
+			return nil, api.Errorf(api.Usage, "%s is a task already; leave out --task %s", printable(id), printable(f.task))
+		}
+		out[i] = id + "." + f.task
+	}
+	return out, nil
 }
 
 // sinceForms are how a moment may be typed; without a zone it is this machine's.

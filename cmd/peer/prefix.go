@@ -103,8 +103,9 @@ func lineTime(wanted bool, at time.Time) string {
 	return at.Local().Format("2006-01-02T15:04:05.000Z07:00 ")
 }
 
-// slotOf is a task without its attempt: JOB.SLOT.
+// slotOf is a task without its attempt: JOB.SLOT, in an array JOB.ITEM.
 func slotOf(task string) string {
+	task = strings.Replace(task, ".item=", ".", 1)
 	if i := strings.LastIndexByte(task, '.'); i > 0 && strings.Count(task, ".") > 1 {
 		return task[:i]
 	}

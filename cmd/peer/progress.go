@@ -173,7 +173,7 @@ func (p *progress) summary(j api.Job) bool {
 		text += " on " + countOf(n, "peer")
 	}
 	if t := p.run.slowest; t.Took > 0 {
-		text += fmt.Sprintf("; the longest, %s, %s", t.ID, short(seconds(t.Took)))
+		text += fmt.Sprintf("; the longest, %s, %s", t.Called(), short(seconds(t.Took)))
 	}
 	if failures(j) > 0 {
 		text += "; see `peer tasks " + j.ID + " --failed`"

@@ -13,9 +13,9 @@ import (
 )
 
 const retryLong = `Give every task of a job that failed, could not start, was lost or stopped another attempt; with
-JOB.SLOT only that one. What is complete stays so. A job that is over goes on; one that was
-cancelled starts what it had not begun. Jobs that were cancelled because this one failed
-wait for it again; one that comes after others waits until those are complete.
+JOB.SLOT, of an array JOB.ITEM, only that one. What is complete stays so. A job that is over goes
+on; one that was cancelled starts what it had not begun. Jobs that were cancelled because this one
+failed wait for it again; one that comes after others waits until those are complete.
 
 What a job runs is never changed. --script submits a new job of the failed items,
 which is otherwise like this one, with the script in FILE in place of its own, and prints the new
@@ -25,14 +25,14 @@ command of your own.`
 func retryCommand(c *cli) *cobra.Command {
 	var script string
 	cmd := &cobra.Command{
-		Use:   "retry JOB[.SLOT]",
+		Use:   "retry JOB[.TASK]",
 		Short: "Retry a job's failed tasks",
 		Long:  retryLong,
 		Example: `  peer retry last && peer wait last
   peer retry frames.17
   peer wait $(peer retry last --script fixed.sh)
   peer tasks last --failed --items | peer run --each-line - -- ./other {}`,
-		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT)"),
+		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT, of an array JOB.ITEM)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := noEmptyFlags(cmd); err != nil {
 				return err

@@ -102,22 +102,27 @@ func listItems(ctx context.Context, cl *client.Client, w io.Writer, id string, f
 	}
 	out := bufio.NewWriter(w)
 	err := cl.EachTask(ctx, id, false, func(t api.Task) error {
-		item := t.Item
-		if t.ItemBase64 != nil {
-			item = string(t.ItemBase64)
-		}
+		item := taskItem(t)
 		switch {
 		case failed && !wentWrong(t):
 			return nil
 		case item == "":
-			return api.Errorf(api.Conflict, "task %s has no item", t.ID)
+			return api.Errorf(api.Conflict, "task %s has no item", t.Called())
 		case !null && strings.Contains(item, end):
-			return api.Errorf(api.Conflict, "the item of task %s has a line break in it; add --null, here and to `peer run`", t.ID)
+			return api.Errorf(api.Conflict, "the item of task %s has a line break in it; add --null, here and to `peer run`", t.Called())
 		}
 		_, err := out.WriteString(item + end)
 		return err
 	})
 	return errors.Join(err, out.Flush())
+}
+
+// taskItem is a task's item to the byte.
+func taskItem(t api.Task) string {
+	if t.ItemBase64 != nil {
+		return string(t.ItemBase64)
+	}
+	return t.Item
 }
 
 // taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any:
@@ -207,7 +212,7 @@ func taskCells(t api.Task, versions bool) []string {
 	if versions {
 		fifth = strconv.Itoa(t.Version)
 	}
-	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t)}
+	return []string{t.Called(), taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t)}
 }
 
 // outputText is how much a task left.

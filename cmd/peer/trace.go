@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,7 +140,7 @@ func writeTrace(w io.Writer, all []stretch) error {
 		if t.ExitCode != nil {
 			args["exit_code"] = *t.ExitCode
 		}
-		_, short, _ := strings.Cut(t.ID, ".")
+		short := api.ShortTask(t.Called())
 		if err := put(traceEvent{
 			Name: short, Kind: t.State, Ph: "X", At: s.from.UnixMicro(), Dur: max(1, s.to.Sub(s.from).Microseconds()), PID: pid, TID: s.lane + 1, Args: args,
 		}); err != nil {

@@ -80,7 +80,7 @@ func sayTruncated(ctx context.Context, cl *client.Client, w io.Writer, j api.Job
 	var cut []string
 	err := cl.EachTask(ctx, j.ID, false, func(t api.Task) error {
 		if t.Truncated {
-			cut = append(cut, t.ID)
+			cut = append(cut, t.Called())
 		}
 		if len(cut) > most {
 			return errEnough

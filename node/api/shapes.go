@@ -91,6 +91,7 @@ type Failure struct {
 // it could be had in time: at most 100 characters, control characters spelled out.
 type Example struct {
 	Task     string `json:"task"`
+	Named    string `json:"named,omitempty"` // as Task.Named
 	Peer     string `json:"peer"`
 	PeerName string `json:"peer_name"`
 	Last     string `json:"last,omitempty"`

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coveyproject/covey/taskstate"
@@ -234,6 +236,7 @@ type JobAnswer struct {
 // Task is one row of `peer tasks`.
 type Task struct {
 	ID       string    `json:"id"`
+	Named    string    `json:"named,omitempty"` // what commands call it, where that is not its id
 	Job      string    `json:"job"`
 	Slot     int       `json:"slot"`
 	Attempt  int       `json:"attempt"`
@@ -274,11 +277,23 @@ type Task struct {
 	Output *Output `json:"output,omitempty"` // of a task that has ended, if its job names outputs or keeps logs
 }
 
+// Called is how commands and columns call it.
+func (t Task) Called() string { return cmp.Or(t.Named, t.ID) }
+
+// ShortTask is what a task is called without its job: SLOT.ATTEMPT, in an array ITEM.ATTEMPT.
+func ShortTask(called string) string {
+	if _, task, ok := strings.Cut(called, "."); ok {
+		return strings.TrimPrefix(task, "item=")
+	}
+	return called
+}
+
 // Fact is one line of `peer explain`: something that was decided or observed about a job or task.
 type Fact struct {
 	Time     time.Time `json:"time"`
 	Kind     string    `json:"kind"` // job task peer coordinator waiting note
 	Task     string    `json:"task,omitempty"`
+	Named    string    `json:"named,omitempty"` // as Task.Named
 	Peer     string    `json:"peer,omitempty"`
 	PeerName string    `json:"peer_name,omitempty"`
 	State    string    `json:"state,omitempty"`
@@ -347,6 +362,7 @@ type Submitted struct {
 // none on a final line.
 type LogChunk struct {
 	Task   string `json:"task"`
+	Named  string `json:"named,omitempty"`  // as Task.Named
 	Stream string `json:"stream,omitempty"` // stdout stderr
 	Data   []byte `json:"data,omitempty"`
 	Note   string `json:"note,omitempty"`  // for people: the log was cut, the peer cannot be reached, …

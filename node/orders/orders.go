@@ -43,6 +43,7 @@ type Config struct {
 type View interface {
 	Find(ctx context.Context, id string) (taskstate.JobID, *view.Held, error)
 	FindLive(ctx context.Context, id string) (taskstate.JobID, *view.Held, error)
+	FindTask(ctx context.Context, word string, find func(context.Context, string) (taskstate.JobID, *view.Held, error)) (taskstate.JobID, int, int, *view.Held, error)
 	Job(ctx context.Context, id string) (api.JobAnswer, error)
 	JobNow(id taskstate.JobID) (api.Job, error)
 	JobOf(id taskstate.JobID) (*taskstate.Job, error)

@@ -14,18 +14,14 @@ import (
 
 // Retry implements api.ChangeBackend.
 func (o *Orders) Retry(ctx context.Context, subject string) (api.Retried, error) {
-	word, slot, attempt, err := view.SplitSubject(subject)
-	if err != nil {
-		return api.Retried{}, err
-	}
-	job, err := o.decidedJob(ctx, word)
+	job, slot, attempt, err := o.decidedTask(ctx, subject, o.cfg.View.Find)
 	if err != nil {
 		return api.Retried{}, err
 	}
 	out := api.Retried{ID: string(job.ID)}
 	runs, count := o.endedBadly(job.ID, slot)
 	if slot > 0 && (count == 0 || attempt > 0 && runs[0].Attempt != attempt) {
-		return out, o.noRetry(job.ID, slot, attempt)
+		return out, o.noRetry(job, slot, attempt)
 	}
 	for part := range slices.Chunk(runs, calls.MaxRuns) {
 		r, err := o.decide(ctx, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}}, "nothing more was retried")
@@ -45,16 +41,17 @@ func (o *Orders) Retry(ctx context.Context, subject string) (api.Retried, error)
 }
 
 // noRetry is why a task is not run again.
-func (o *Orders) noRetry(id taskstate.JobID, slot, attempt int) error {
+func (o *Orders) noRetry(job *taskstate.Job, slot, attempt int) error {
+	id := job.ID
 	rec, slots := o.slotOf(id, slot)
-	task := taskstate.Task(id, slot, max(1, rec.Attempt))
+	task := job.Called(taskstate.Task(id, slot, max(1, rec.Attempt)))
 	switch {
 	case slot > slots:
 		return api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", id, slots, slot)
 	case attempt > 0 && attempt != rec.Attempt:
 		return api.Errorf(api.Conflict, "slot %d of job %s is in attempt %d, not %d", slot, id, rec.Attempt, attempt)
 	case rec.Final == nil:
-		return api.Errorf(api.Conflict, "task %s has not ended; stop it with `peer cancel %s.%d` first", task, id, slot)
+		return api.Errorf(api.Conflict, "task %s has not ended; stop it with `peer cancel %s` first", task, task)
 	case rec.Retired:
 		return api.Errorf(api.Conflict, "task %s was cancelled for good, or is not wanted any more; it is not run again", task)
 	}
@@ -87,11 +84,7 @@ func (o *Orders) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, 
 
 // cancelTask stops one task of a batch job for good.
 func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error) {
-	word, slot, attempt, err := view.SplitSubject(subject)
-	if err != nil {
-		return api.Job{}, err
-	}
-	job, err := o.liveJob(ctx, word)
+	job, slot, attempt, err := o.decidedTask(ctx, subject, o.cfg.View.FindLive)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -105,7 +98,7 @@ func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error
 	case slot == 0 || slot > slots:
 		return api.Job{}, api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", job.ID, slots, slot)
 	case rec.Final != nil:
-		return api.Job{}, api.Errorf(api.Conflict, "task %s has ended (%s); there is nothing to cancel", taskstate.Task(job.ID, slot, rec.Attempt), rec.Final.State)
+		return api.Job{}, api.Errorf(api.Conflict, "task %s has ended (%s); there is nothing to cancel", job.Called(taskstate.Task(job.ID, slot, rec.Attempt)), rec.Final.State)
 	case attempt > 0 && attempt != rec.Attempt:
 		return api.Job{}, api.Errorf(api.Conflict, "slot %d of job %s is in attempt %d, not %d", slot, job.ID, rec.Attempt, attempt)
 	}
@@ -116,7 +109,7 @@ func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error
 	case err != nil:
 		return api.Job{}, err
 	case r.Partly > 0:
-		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", taskstate.Task(job.ID, slot, rec.Attempt), job.ID)
+		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", job.Called(taskstate.Task(job.ID, slot, rec.Attempt)), job.ID)
 	}
 	return o.cfg.View.JobNow(job.ID)
 }
@@ -128,6 +121,13 @@ func (o *Orders) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slot
 		}
 	})
 	return r, slots
+}
+
+// decidedTask finds a job that the ledger has, and the slot and attempt that a word means.
+func (o *Orders) decidedTask(ctx context.Context, word string, find func(context.Context, string) (taskstate.JobID, *view.Held, error)) (*taskstate.Job, int, int, error) {
+	id, slot, attempt, held, err := o.cfg.View.FindTask(ctx, word, find)
+	job, err := o.decided(id, held, err)
+	return job, slot, attempt, err
 }
 
 // Rebalance implements api.ChangeBackend.

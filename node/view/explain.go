@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,11 +25,7 @@ const (
 
 // Explain implements api.JobBackend.
 func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) {
-	subject, slot, attempt, err := SplitSubject(id)
-	if err != nil {
-		return api.Explanation{}, err
-	}
-	job, held, err := v.Find(ctx, subject)
+	job, slot, attempt, held, err := v.FindTask(ctx, id, v.Find)
 	if err != nil {
 		return api.Explanation{}, err
 	}
@@ -54,31 +49,15 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	t.tellEnd()
 	t.tellForgotten()
 	t.tellWaiting(ctx)
+	names := v.namesOf(job)
+	for i := range t.facts {
+		if id, err := taskstate.ParseTaskID(t.facts[i].Task); err == nil {
+			t.facts[i].Named = names(id)
+		}
+	}
 	slices.SortStableFunc(t.facts, func(a, b api.Fact) int { return a.Time.Compare(b.Time) })
 	out.Explain, out.Spec = t.facts, v.specOf(t.job.job)
 	return out, nil
-}
-
-// SplitSubject reads what a story is asked about: a job, JOB.SLOT or JOB.SLOT.ATTEMPT. Names of
-// jobs have no dots.
-func SplitSubject(id string) (job string, slot, attempt int, err error) {
-	parts := strings.Split(id, ".")
-	bad := api.Errorf(api.Usage, "%q: expected a job, or a task as JOB.SLOT or JOB.SLOT.ATTEMPT with numbers from 1", id)
-	if len(parts) > 3 || parts[0] == "" {
-		return "", 0, 0, bad
-	}
-	for i, p := range parts[1:] {
-		k, err := strconv.Atoi(p)
-		if err != nil || k < 1 {
-			return "", 0, 0, bad
-		}
-		if i == 0 {
-			slot = k
-		} else {
-			attempt = k
-		}
-	}
-	return parts[0], slot, attempt, nil
 }
 
 // explainer gathers the facts of one story.
@@ -155,7 +134,7 @@ func (t *explainer) read() (err error) {
 		}
 		t.pick(j)
 		if t.attempt > 0 && !t.knows(t.slots[0]) {
-			err = api.Errorf(api.NotFound, "slot %d of job %s has no attempt %d that is remembered; see `peer explain %s.%d`", t.slot, t.id, t.attempt, t.id, t.slot)
+			err = api.Errorf(api.NotFound, "slot %d of job %s has no attempt %d that is remembered; see `peer explain %s.slot=%d`", t.slot, t.id, t.attempt, t.id, t.slot)
 		}
 	})
 	return err

@@ -62,11 +62,15 @@ func (b *storyBook) end(peer string, tasks ...taskstate.Status) {
 }
 
 func (b *storyBook) story(id string) []string {
-	job, slot, attempt, err := SplitSubject(id)
+	subject, err := api.ParseSubject(id)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	t := explainer{view: b.View, id: taskstate.JobID(job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}, late: map[taskstate.TaskID]bool{}}
+	slot, attempt, err := subject.Find(taskstate.FoldersBySlot, 0, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	t := explainer{view: b.View, id: taskstate.JobID(subject.Job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -78,7 +82,7 @@ func (b *storyBook) story(id string) []string {
 	slices.SortStableFunc(t.facts, func(x, y api.Fact) int { return x.Time.Compare(y.Time) })
 	var out []string
 	for _, f := range t.facts {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%d %s %s", f.Time.UnixMilli()-1000, strings.TrimPrefix(f.Task, job+"."), f.Text)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%d %s %s", f.Time.UnixMilli()-1000, strings.TrimPrefix(f.Task, subject.Job+"."), f.Text)))
 	}
 	return out
 }
@@ -233,20 +237,5 @@ func TestWhatThisPeerDoesNotRememberIsSaidNotMadeUp(t *testing.T) {
 	got := strings.Join(b.story("j"), "\n")
 	if strings.Contains(got, "running") || !strings.Contains(got, "remembers observations from here on") {
 		t.Error(got)
-	}
-}
-
-func TestAStoryIsAskedForByJobSlotAndAttempt(t *testing.T) {
-	for id, want := range map[string]string{
-		"last": "last 0 0", "abc.2": "abc 2 0", "abc.2.3": "abc 2 3", "abc.": "", "abc.0": "", "abc.x": "", "abc.1.2.3": "", ".1": "", "": "",
-	} {
-		job, slot, attempt, err := SplitSubject(id)
-		got := fmt.Sprint(job, " ", slot, " ", attempt)
-		if err != nil {
-			got = ""
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", id, got, want)
-		}
 	}
 }

@@ -30,6 +30,31 @@ func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, err
 	return job, held, err
 }
 
+// FindTask finds the job, and the slot and attempt, that a word means; find is Find or FindLive.
+func (v *View) FindTask(ctx context.Context, word string, find func(context.Context, string) (taskstate.JobID, *Held, error)) (id taskstate.JobID, slot, attempt int, held *Held, err error) {
+	s, err := api.ParseSubject(word)
+	if err == nil {
+		id, held, err = find(ctx, s.Job)
+	}
+	if err != nil {
+		return id, 0, 0, held, err
+	}
+	job, slots := (*taskstate.Job)(nil), 0
+	if held != nil {
+		job, slots = &held.Job, held.Job.Count
+	}
+	v.cfg.Replica.Read(func(state *ledger.State) {
+		if j, ok := state.Job(id); ok {
+			job, slots = j.Job(), j.Slots()
+		}
+	})
+	if job == nil {
+		return id, 0, 0, held, ErrNoJob(s.Job)
+	}
+	slot, attempt, err = s.Find(job.Folders(), slots, func(slot int) string { return job.RawItem(job.Item(slot)) })
+	return id, slot, attempt, held, err
+}
+
 // held are the jobs that wait here for a coordinator, the newest first. One that the ledger has was
 // accepted: it was handed in again under its id, and there is nothing to wait for.
 func (v *View) held() []Held {
@@ -151,6 +176,24 @@ func someOf(ids []taskstate.JobID) string {
 		out = append(out, string(id))
 	}
 	return strings.Join(out, " ")
+}
+
+// namesOf says how the tasks of a job that the ledger has are named.
+func (v *View) namesOf(id taskstate.JobID) func(taskstate.TaskID) string {
+	job, err := v.JobOf(id)
+	if err != nil {
+		return func(taskstate.TaskID) string { return "" }
+	}
+	return job.Named()
+}
+
+// nameTasks says how columns and commands name a job's tasks.
+func nameTasks(j *taskstate.Job, tasks []api.Task) []api.Task {
+	names := j.Named()
+	for i, t := range tasks {
+		tasks[i].Named = names(taskstate.Task(j.ID, t.Slot, t.Attempt))
+	}
+	return tasks
 }
 
 // JobOf is a job as the ledger has it.

@@ -26,7 +26,7 @@ func (v *View) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 			for _, slot := range slots {
 				rows = append(rows, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, 0, nil, false))
 			}
-			return rows, nil
+			return nameTasks(&held.Job, rows), nil
 		})
 	}
 	var slots []int
@@ -126,7 +126,10 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 		}
 		rows = append(rows, row)
 	}
-	return rows, err
+	if err != nil {
+		return rows, err
+	}
+	return nameTasks(job, rows), nil
 }
 
 // names asks for the name of each peer once.

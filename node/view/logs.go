@@ -29,15 +29,11 @@ const meetLimit = 5 * time.Second
 
 // Logs implements api.JobBackend.
 func (v *View) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
-	id, slot, attempt, err := SplitSubject(id)
-	if err != nil {
-		return err
-	}
 	find := v.Find
 	if q.Follow {
 		find = v.FindLive
 	}
-	job, held, err := find(ctx, id)
+	job, slot, attempt, held, err := v.FindTask(ctx, id, find)
 	switch {
 	case err != nil:
 		return err
@@ -60,7 +56,7 @@ func (v *View) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 	if err != nil || len(slots) == 0 {
 		return err
 	}
-	l := &logReader{view: v, job: job, q: q, attempt: attempt, meetBy: time.Now().Add(meetLimit), send: send}
+	l := &logReader{view: v, job: job, named: v.namesOf(job), q: q, attempt: attempt, meetBy: time.Now().Add(meetLimit), send: send}
 	if len(slots) == 1 || !q.Follow {
 		for _, slot := range slots {
 			if err := l.slot(ctx, slot); err != nil {
@@ -109,6 +105,7 @@ func (v *View) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 type logReader struct {
 	view    *View
 	job     taskstate.JobID
+	named   func(taskstate.TaskID) string
 	q       api.LogQuery
 	attempt int // 0: the newest, and those that follow it
 	meetBy  time.Time
@@ -119,6 +116,9 @@ type logReader struct {
 }
 
 func (l *logReader) emit(c api.LogChunk) error {
+	if id, err := taskstate.ParseTaskID(c.Task); err == nil {
+		c.Named = l.named(id)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.send(c)

@@ -150,7 +150,10 @@ func (v *View) everyTask(job taskstate.JobID, slots []int, gone *away) ([]api.Ta
 		}
 		out = append(out, r)
 	}
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return nameTasks(spec, out), nil
 }
 
 // pastRow is an attempt that its slot has left behind, which waited since then: with its end, or

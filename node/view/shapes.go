@@ -160,6 +160,11 @@ func (x *Shapes) Failures(ctx context.Context, id string) (out api.Failures, err
 		out.Groups = slices.Clone(out.Groups) // the cache's stay as they are
 		for i := range out.Groups {
 			out.Groups[i].Examples = slices.Clone(out.Groups[i].Examples)
+			for k, e := range out.Groups[i].Examples {
+				if id, err := taskstate.ParseTaskID(e.Task); err == nil {
+					out.Groups[i].Examples[k].Named = x.view.namesOf(id.Job)(id)
+				}
+			}
 		}
 		x.lastLines(ctx, out.Groups)
 	}
@@ -254,7 +259,8 @@ func (x *Shapes) lastLines(ctx context.Context, groups []api.Failure) {
 // lastOf is the last line of a task on stderr, or if there is none on stdout.
 func (x *Shapes) lastOf(ctx context.Context, task string) (string, error) {
 	said, all := map[string][]byte{}, 0
-	err := x.view.Logs(ctx, task, api.LogQuery{Tail: lastTail}, func(c api.LogChunk) error {
+	job, _, _ := strings.Cut(task, ".")
+	err := x.view.Logs(ctx, job, api.LogQuery{Task: task, Tail: lastTail}, func(c api.LogChunk) error {
 		if c.Error != nil {
 			return c.Error
 		}
@@ -298,6 +304,7 @@ func (x *Shapes) SomeTasks(ctx context.Context, id string, q api.TaskQuery) (api
 		for _, slot := range p.slots {
 			out.Tasks = append(out.Tasks, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, 0, nil, false))
 		}
+		out.Tasks = nameTasks(&held.Job, out.Tasks)
 		return out, nil
 	}
 	if len(p.slots) > 0 {

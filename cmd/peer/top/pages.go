@@ -84,7 +84,7 @@ func (m *Model) taskLine(r row) string {
 	if note == "" {
 		note = t.Item
 	}
-	return taskRow(fmt.Sprintf("   %d.%d", t.Slot, t.Attempt), state, clean(t.PeerName), took, clean(note))
+	return taskRow("   "+api.ShortTask(t.Called()), state, clean(t.PeerName), took, clean(note))
 }
 
 // said is a state as people read it: "shutdown" is a word of programs.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -221,7 +220,7 @@ func logsOf(ctx context.Context, p Peer, id string) (*LogsOf, error) {
 			t := &tasks[i]
 			read[i], failed[i] = linesOf(ctx, p, t.ID, tail/some)
 			for k := range read[i] {
-				read[i][k].text = fmt.Sprintf("%d.%d  %s", t.Slot, t.Attempt, read[i][k].text)
+				read[i][k].text = api.ShortTask(t.Called()) + "  " + read[i][k].text
 			}
 		})
 	}
@@ -245,7 +244,12 @@ func inOrder(all []line) (out []string) {
 // linesOf are the last lines of each stream of a task.
 func linesOf(ctx context.Context, p Peer, task string, n int) (out []line, err error) {
 	rest := map[string]line{} // of each stream what has no end yet
-	err = p.Logs(ctx, task, api.LogQuery{Tail: n, Times: true}, func(c api.LogChunk) error {
+	job, _, one := strings.Cut(task, ".")
+	q := api.LogQuery{Tail: n, Times: true}
+	if one {
+		q.Task = task
+	}
+	err = p.Logs(ctx, job, q, func(c api.LogChunk) error {
 		l := rest[c.Stream]
 		if c.At != nil {
 			l.at = *c.At

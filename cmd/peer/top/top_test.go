@@ -231,7 +231,7 @@ func (p *asked) Logs(_ context.Context, id string, q api.LogQuery, send func(api
 	_ = send(api.LogChunk{Stream: "stderr", Data: []byte("bad"), At: new(at.Add(time.Minute))})
 	_ = send(api.LogChunk{Stream: "stdout", Data: []byte("one\ntw"), At: &at})
 	_ = send(api.LogChunk{Stream: "stdout", Data: []byte("o\n"), At: &at})
-	return p.note("logs of %s tail %d", id, q.Tail)
+	return p.note("logs of %s %s tail %d", id, q.Task, q.Tail)
 }
 
 func (p *asked) Cancel(_ context.Context, id string) (api.JobAnswer, error) {
@@ -244,7 +244,7 @@ func (p *asked) SetAvailability(_ context.Context, peer string, a api.Availabili
 
 func TestEachQuestionIsAskedOfThePeer(t *testing.T) {
 	for want, ask := range map[string]Ask{
-		"[peers 500 jobs [held pending running] 100 jobs [complete failed cancelled] story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j job j]": {Tasks, "j"}, "[logs of j.1.1 tail 200]": {Logs, "j.1.1"},
+		"[peers 500 jobs [held pending running] 100 jobs [complete failed cancelled] story 4]": {What: Overview}, "[tasks of j tasks of j tasks of j job j]": {Tasks, "j"}, "[logs of j j.1.1 tail 200]": {Logs, "j.1.1"},
 		"[cancel j]": {Cancel, "j"}, "[drain p]": {Drain, "p"}, "[active p]": {Activate, "p"},
 	} {
 		p := &asked{}

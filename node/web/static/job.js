@@ -5,6 +5,9 @@ import { Heat, Lanes } from "./draw.js";
 import { Bar, Do, Legend, Says, State, Table, useAsked } from "./parts.js";
 import * as w from "./words.js";
 
+// called is a task without its job: SLOT.ATTEMPT, in an array ITEM.ATTEMPT.
+const called = (t) => (t.named || t.id || t.task).replace(/^[^.]*\.(item=)?/, "");
+
 function sentence(j, now) {
   const n = w.parts(j), all = j.wanted || j.count, name = html`<strong class="run">${j.name}</strong>`;
   const bad = n.bad ? html` <strong class="bad">${w.num(n.bad)} failed.</strong>` : "";
@@ -36,7 +39,7 @@ export function Job({ id, text, now }) {
       ${(n.bad > 0 || n.stop > 0) && j.type === "batch" && html`<${Do} id="retry" name="Retry what failed" act=${() => post(base + "/retry")} done=${(v) => `${w.many(v.retried, "slot")} got another attempt`} />`}
       ${j.schedule && html`<${Do} id="trigger" name="Start now" act=${() => post(base + "/trigger")} done=${(v) => `run ${w.short(v.id)} was started`} />`}
       <button id="logs" aria-pressed=${log !== null} onClick=${() => setLog(log === null ? "" : null)}>Logs</button>
-      <input id="task" size="12" placeholder="logs of task…" aria-label="Logs of the task with this number" onKeyDown=${(e) => { if (e.key === "Enter" && /^\d+(\.\d+)?$/.test(e.target.value.trim())) setLog(`${j.id}.${e.target.value.trim()}`); }} />
+      <input id="task" size="12" placeholder="logs of task…" aria-label="Logs of the task with this number" onKeyDown=${(e) => { if (e.key === "Enter" && /^\d+(\.\d+)?$/.test(e.target.value.trim())) setLog(`${j.id}.typed=${e.target.value.trim()}`); }} />
       ${token.may("submit") && html`<a class="button" href=${"#/run/" + j.id}>Run it again…</a>`}
       <span class="dim mono">${j.id}</span></div>
     ${log !== null && html`<${Logs} key=${log} job=${j} task=${log} close=${() => setLog(null)} />`}
@@ -51,11 +54,11 @@ export function Job({ id, text, now }) {
     ${failures?.groups?.length > 0 && html`<section aria-label="What failed"><h2>What failed, in groups</h2><${Table} label="What failed" rows=${failures.groups.map((g, i) => ({ ...g, id: i + 1 }))} columns=${[
         ["Tasks", (g) => w.num(g.count + (g.earlier || 0)), "n"], ["How", (g) => (g.signal ? `signal ${g.signal}` : g.exit_code != null ? `exit ${g.exit_code}` : g.reason || g.state)],
         ["What it said", (g) => html`${g.last ? html`<span class="mono">${g.last}</span> ` : ""}${g.last && g.exit_code != null ? "" : html`<span class=${g.last ? "dim" : ""}>${g.message || g.reason}</span>`}`, "wide"], ["Where", (g) => g.peers.slice(0, 3).map((p) => p.peer_name).join(", ")],
-        ["One of them", (g) => g.examples[0] && html`<button class="small mono" onClick=${() => setLog(g.examples[0].task)}>${g.examples[0].task.split(".").slice(1).join(".")}</button>`]]} /></section>`}
+        ["One of them", (g) => g.examples[0] && html`<button class="small mono" onClick=${() => setLog(g.examples[0].task)}>${called(g.examples[0])}</button>`]]} /></section>`}
     <${Files} job=${j} />
     <div class="grid">
       ${slow.length > 0 && html`<section aria-label="Slowest"><h2>Slowest</h2><${Table} label="Slowest tasks" rows=${slow} columns=${[
-        ["Task", (t) => html`<button class="small mono" onClick=${() => setLog(t.id)}>${t.slot}.${t.attempt}</button>`], ["State", (t) => html`<${State} s=${t.state} />`], ["Took", (t) => w.span(t.took), "n"], ["Waited", (t) => w.span(t.waited), "n"], ["Peer", (t) => t.peer_name], ["Item", (t) => t.item || "", "wide"]]} /></section>`}
+        ["Task", (t) => html`<button class="small mono" onClick=${() => setLog(t.id)}>${called(t)}</button>`], ["State", (t) => html`<${State} s=${t.state} />`], ["Took", (t) => w.span(t.took), "n"], ["Waited", (t) => w.span(t.waited), "n"], ["Peer", (t) => t.peer_name], ["Item", (t) => t.item || "", "wide"]]} /></section>`}
       <section aria-label="What it runs"><h2>What it runs</h2><${Spec} j=${j} /></section></div>`;
 }
 
@@ -95,7 +98,7 @@ function Files({ job }) {
     ${!open ? html`<span class="dim">kept of each task: ${job.spec.outputs.join(", ")}</span>` : v.error ? html`<span class="bad">${v.error.message}</span>` : !all ? "…" : html`<p class="dim">${w.many(all.length, "file")}${all.length > mostFiles ? `, the first ${mostFiles}` : ""}; <span class="mono">peer get ${w.short(job.id)}</span> brings them${w.parts(job).bad ? html`, with <span class="mono">--partial</span> also those of tasks that failed` : ""}.</p>
     <${Table} label="Files" rows=${all.slice(0, mostFiles).map((f) => ({ ...f, id: f.slot + f.path }))} columns=${[["Task", (f) => f.slot, "n"], ["File", (f) => f.path, "wide"], ["Size", (f) => (f.kind === "file" ? w.size(f.size) : f.kind), "n"],
       ["To this machine", (f) => (f.ref && f.size <= mostBytes ? html`<${Do} small scope="read" name="Download" label=${`Download ${f.path} of task ${f.slot}`} act=${() => download(job, f)} done=${(name) => `${name} is downloaded`} />` : "")],
-      ["As a command", (f) => html`<span class="mono">peer get ${w.short(job.id)}.${f.slot}</span>`]]} />`}</section>`;
+      ["As a command", (f) => html`<span class="mono">peer get ${w.short(job.id)}.${job.spec.folders === "item" ? "slot=" : ""}${f.slot}</span>`]]} />`}</section>`;
 }
 
 const mostText = 200000;
@@ -113,11 +116,12 @@ function Logs({ job, task, close }) {
       due ||= setTimeout(show, 100);
     };
     const q = new URLSearchParams({ follow: "1", tail: task ? "2000" : "100" });
-    if (task.split(".").length === 3) q.set("task", task);
-    else if (task) q.set("slot", task.split(".")[1]);
+    const typed = task.split(".typed=")[1]; // JOB.ITEM of an array, else JOB.SLOT: the peer finds it
+    if (!typed && task.split(".").length === 3) q.set("task", task);
+    else if (task && !typed) q.set("slot", task.split(".")[1]);
     let before = "";
-    lines(`/v1/jobs/${job.id}/logs?${q}`, (c) => {
-      const who = c.task?.split(".").slice(1).join(".");
+    lines(`/v1/jobs/${job.id}${typed ? "." + typed : ""}/logs?${q}`, (c) => {
+      const who = c.task && called(c);
       if (c.note) add("note", `${who}: ${c.note}\n`);
       if (c.error) add("err", `${who}: ${c.error.message}\n`);
       if (!c.data) return;
