@@ -24,15 +24,21 @@ import (
 const keptForJob = 24 * time.Hour
 
 // inputFlags say which files every task finds in its folder.
-type inputFlags struct{ in []string }
+type inputFlags struct{ in, exclude []string }
 
 func (f *inputFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.in, "in", nil, "a file or folder of yours, `PATH[:NAME]`, that every task finds in its folder as NAME, read-only;\n. is the folder it runs in; b3:…:NAME is what was put; from:JOB[.same][:NAME] is what the tasks of a job left,\nwith .same only the task of the same slot (repeatable)")
+	excludeVar(fl, &f.exclude)
 }
 
 // into adds what was said to a job. What is a path is returned; its Ref is to be filled in.
 func (f *inputFlags) into(j *taskstate.Job) (local []jobfile.LocalInput, err error) {
 	for _, text := range f.in {
+		if strings.Contains(text, itemMark) {
+			if _, err := os.Lstat(text); err != nil {
+				return nil, api.Errorf(api.Usage, "--in %q: every task finds the same inputs; bring the folder with --in DIR, and name the file of each task in its command, as in `peer run --in DIR … -- cat DIR/{}`", text)
+			}
+		}
 		in, path, err := parseInput(text)
 		if err != nil {
 			return nil, api.Errorf(api.Usage, "--in %q: %v", text, err)
@@ -96,8 +102,14 @@ func parseFrom(text string) (in taskstate.Input, err error) {
 }
 
 // inputs puts what a job's inputs are on this machine, and fills in what they are. With dry it
-// reads them, and puts nothing.
-func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.LocalInput, dry bool) error {
+// reads them, and puts nothing. What exclude matches is left out of folders.
+func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.LocalInput, exclude []string, dry bool) error {
+	if len(exclude) > 0 && len(local) == 0 {
+		return api.Errorf(api.Usage, "--exclude says what is left out of folders that are brought; say which with --in DIR")
+	}
+	if err := checkExclude(exclude); err != nil {
+		return err
+	}
 	for _, l := range local {
 		info, err := os.Stat(l.Path)
 		switch {
@@ -120,6 +132,7 @@ func (c *cli) inputs(ctx context.Context, j *taskstate.Job, local []jobfile.Loca
 	for _, l := range local {
 		in := &j.Inputs[l.Index]
 		p := c.putting(ctx, l.Path, keptForJob)
+		p.exclude = exclude
 		if in.Name == "." {
 			p.tops = map[string]bool{}
 		}

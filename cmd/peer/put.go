@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
@@ -25,14 +28,16 @@ const putLong = `Keep files or folders on this peer, so that every peer can get 
 content has the same name everywhere, and is kept once.
 
 Of a folder, empty folders, links that stay inside and x-bits are kept; owners and times are not.
-What ` + "`.coveyignore`" + ` in it names is left out, and so is .git; its lines are as those of .gitignore.
-Pipes, sockets, devices and links that lead out of the folder are left out, too, and named.`
+What ` + "`.coveyignore`" + ` in it names is left out, and so is .git; its lines are as those of .gitignore,
+and so is each --exclude. Pipes, sockets, devices and links that lead out of the folder are left
+out, too, and named.`
 
 // keptFor is how long what is put stays if nobody says.
 const keptFor = 7 * 24 * time.Hour
 
 func putCommand(c *cli) *cobra.Command {
 	var length time.Duration
+	var exclude []string
 	cmd := &cobra.Command{
 		Use: "put PATH…", Short: "Keep files or folders here, for any peer to get", Long: putLong,
 		Example: `  peer put data/                       prints b3:…/
@@ -40,15 +45,36 @@ func putCommand(c *cli) *cobra.Command {
   there=$(peer put data/); ssh other peer get $there --to data`,
 		Args: atLeastOne("a file or a folder"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
-			return c.eachOf(args, func(path string) error { return put(cmd.Context(), c, path, length) })
+			if err := checkExclude(exclude); err != nil {
+				return err
+			}
+			return c.eachOf(args, func(path string) error { return put(cmd.Context(), c, path, exclude, length) })
 		}),
 	}
+	excludeVar(cmd.Flags(), &exclude)
 	durationVar(cmd.Flags(), &length, "for", keptFor, "keep it for `D` at least; 0s: until `peer unput`")
 	return cmd
 }
 
-func put(ctx context.Context, c *cli, path string, length time.Duration) error {
-	v, err := c.putting(ctx, path, length).put()
+// excludeVar is what is left out of folders.
+func excludeVar(fl *pflag.FlagSet, exclude *[]string) {
+	fl.StringArrayVar(exclude, "exclude", nil, "leave out of folders what `GLOB` matches, as a line of .coveyignore does (repeatable)")
+}
+
+// checkExclude refuses what is no pattern.
+func checkExclude(exclude []string) error {
+	for _, line := range exclude {
+		if err := new(tree.Ignore).Add(line); err != nil {
+			return api.Errorf(api.Usage, "--exclude: %v", err)
+		}
+	}
+	return nil
+}
+
+func put(ctx context.Context, c *cli, path string, exclude []string, length time.Duration) error {
+	p := c.putting(ctx, path, length)
+	p.exclude = exclude
+	v, err := p.put()
 	return emit(c, err, v, []api.Put{v}, func(w io.Writer) {
 		fmt.Fprintln(w, v.Ref)
 		fmt.Fprintf(c.Err, "%s %s, kept here %s\n", printable(v.Name), putText(v), untilText(v.Until))
@@ -95,9 +121,18 @@ func (p *putting) sum() (v api.Put, err error) {
 	return v, err
 }
 
+// mostLeftOut is how many things that were left out are named.
+const mostLeftOut = 16
+
 func (p *putting) sayLeftOut() {
-	for _, s := range p.skipped {
+	for _, s := range p.skipped[:min(len(p.skipped), mostLeftOut)] {
 		fmt.Fprintf(p.c.Err, "peer: left out: %q %s\n", s.Path, s.Why)
+	}
+	if more := len(p.skipped) - mostLeftOut; more > 0 {
+		fmt.Fprintf(p.c.Err, "peer: left out: %d more like these\n", more)
+	}
+	if slices.ContainsFunc(p.skipped, func(s folder.Skipped) bool { return !strings.Contains(s.Why, tree.IgnoreFile) }) {
+		fmt.Fprintf(p.c.Err, "peer: a line of %s, or --exclude, leaves things out without a word\n", printable(filepath.Join(p.path, tree.IgnoreFile)))
 	}
 }
 
@@ -127,6 +162,7 @@ type putting struct {
 	api     *client.Client
 	path    string
 	length  time.Duration
+	exclude []string
 	dir     bool
 	bar     *transfer
 	dry     bool // send nothing
@@ -170,7 +206,7 @@ func (p *putting) scan(keep folder.Keep, each func(tree.Entry) error) ([]folder.
 		return nil, err
 	}
 	defer root.Close()
-	return folder.Scan(p.ctx, root, keep, each)
+	return folder.Scan(p.ctx, root, p.exclude, keep, each)
 }
 
 // write sends what the peer does not have.
@@ -228,7 +264,10 @@ func (p *putting) folder() (ref tree.Ref, err error) {
 		p.totals, err = w.Close()
 	}
 	if errors.Is(err, tree.ErrRefused) {
-		return ref, api.Errorf(api.Usage, "%s cannot be put: %v", printable(p.path), err)
+		return ref, api.Errorf(api.Usage, "%s cannot be put: %v; a line of %s, or --exclude, leaves it out", printable(p.path), err, tree.IgnoreFile)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return ref, fmt.Errorf("%w; a line of %s, or --exclude, leaves it out", err, tree.IgnoreFile)
 	}
 	if err != nil {
 		return ref, err

@@ -160,7 +160,7 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 	}
 	local, err := f.inputs.into(job)
 	if err == nil {
-		err = c.inputs(ctx, job, local, f.dry)
+		err = c.inputs(ctx, job, local, f.inputs.exclude, f.dry)
 	}
 	if err != nil {
 		return err

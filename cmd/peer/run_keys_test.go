@@ -83,6 +83,7 @@ var flagsWithoutKeys = map[string]string{
 	"tag":        "about who waits, not about the job",
 	"results":    "about who waits, not about the job",
 	"to":         "about who waits, not about the job",
+	"exclude":    "about what is read, not about the job",
 	"flat":       "about who waits, not about the job",
 	"force":      "about who waits, not about the job",
 	"joblog":     "about who waits, not about the job",

@@ -98,7 +98,7 @@ func (f *submitFlags) run(ctx context.Context, c *cli, file string) error {
 		output.home, err = f.files.home(job)
 	}
 	if err == nil {
-		err = c.inputs(ctx, job, local, f.dry)
+		err = c.inputs(ctx, job, local, f.inputs.exclude, f.dry)
 	}
 	switch {
 	case err != nil && f.wait && !f.dry:

@@ -85,7 +85,7 @@ func TestWhatIsCollectedIsWhatMatchesAndTheFoldersAboveIt(t *testing.T) {
 		root := root(t, dir)
 		defer root.Close()
 		var all, want []tree.Entry
-		if _, err := Scan(t.Context(), root, Hash, func(e tree.Entry) error { all = append(all, e); return nil }); err != nil {
+		if _, err := Scan(t.Context(), root, nil, Hash, func(e tree.Entry) error { all = append(all, e); return nil }); err != nil {
 			r.Fatal(err)
 		}
 		found := make([]bool, len(patterns))

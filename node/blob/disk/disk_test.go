@@ -65,7 +65,7 @@ func scanned(t tester, dir string, keep Keep) []byte {
 	defer r.Close()
 	var buf bytes.Buffer
 	w := tree.NewWriter(&buf)
-	skipped, err := Scan(context.Background(), r, keep, w.Add)
+	skipped, err := Scan(context.Background(), r, nil, keep, w.Add)
 	if err != nil || len(skipped) > 0 {
 		t.Fatalf("%v, skipped %v", err, skipped)
 	}
@@ -588,7 +588,7 @@ func TestWhatABrokenWritingLeftIsTakenOverAndNeverScanned(t *testing.T) {
 	put(t, filepath.Join(dir, partOf("1")), "half of something longer")
 	r := root(t, dir)
 	defer r.Close()
-	skipped, err := Scan(t.Context(), r, Hash, func(e tree.Entry) error { return fmt.Errorf("scanned: %+v", e) })
+	skipped, err := Scan(t.Context(), r, nil, Hash, func(e tree.Entry) error { return fmt.Errorf("scanned: %+v", e) })
 	if err != nil || len(skipped) != 1 || skipped[0].Path != partOf("1") {
 		t.Errorf("%v, %v", skipped, err)
 	}
@@ -628,7 +628,7 @@ func TestWhatRulesNameIsNotScanned(t *testing.T) {
 	r := root(t, dir)
 	defer r.Close()
 	var got []string
-	skipped, err := Scan(t.Context(), r, Hash, func(e tree.Entry) error { got = append(got, e.Path); return nil })
+	skipped, err := Scan(t.Context(), r, nil, Hash, func(e tree.Entry) error { got = append(got, e.Path); return nil })
 	if want := []string{".coveyignore", "a", "a/b.c", "keep.o"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -636,7 +636,7 @@ func TestWhatRulesNameIsNotScanned(t *testing.T) {
 		t.Errorf("%v", skipped)
 	}
 	put(t, dir+"/"+tree.IgnoreFile, "a[")
-	if _, err := Scan(t.Context(), r, Hash, func(tree.Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), ".coveyignore:1") {
+	if _, err := Scan(t.Context(), r, nil, Hash, func(tree.Entry) error { return nil }); err == nil || !strings.Contains(err.Error(), ".coveyignore:1") {
 		t.Error(err)
 	}
 }
@@ -659,7 +659,7 @@ func TestALinkThatLeadsOutIsLeftOutByNameAndNotRead(t *testing.T) {
 		read := func(_ context.Context, e tree.Entry, _ io.Reader) (piece.Root, int64, error) {
 			return piece.Root{}, 0, fmt.Errorf("%s is read", e.Path)
 		}
-		skipped, err := Scan(t.Context(), r, read, func(e tree.Entry) error { taken = append(taken, e.Path); return nil })
+		skipped, err := Scan(t.Context(), r, nil, read, func(e tree.Entry) error { taken = append(taken, e.Path); return nil })
 		if err != nil || len(skipped) != 1 || skipped[0].Path != "sub/link" || !strings.HasPrefix(skipped[0].Why, `is a link to "`+target+`", which `) {
 			t.Errorf("left out is %v, %v", skipped, err)
 		}
@@ -682,7 +682,7 @@ func TestAFileThatChangesWhileItIsReadIsToldByName(t *testing.T) {
 			root, size, err := Hash(ctx, e, content)
 			return root, size, errors.Join(err, change(path.Join(dir, e.Path)))
 		}
-		if _, err := Scan(t.Context(), r, keep, func(tree.Entry) error { return nil }); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), `"f"`) {
+		if _, err := Scan(t.Context(), r, nil, keep, func(tree.Entry) error { return nil }); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), `"f"`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -695,7 +695,7 @@ func TestAScanAndAWritingEndWithTheirContext(t *testing.T) {
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Scan(ctx, r, Hash, func(tree.Entry) error { return nil }); !errors.Is(err, context.Canceled) {
+	if _, err := Scan(ctx, r, nil, Hash, func(tree.Entry) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := Write(ctx, r, list(file("g", "one")), WriteOptions{Open: store("one").open}); !errors.Is(err, context.Canceled) {
@@ -732,7 +732,7 @@ func BenchmarkWrite20000SmallFiles(b *testing.B) {
 			}
 			times = append(times, cpu())
 		}
-		if _, err := Scan(b.Context(), r, Hash, func(tree.Entry) error { return nil }); err != nil {
+		if _, err := Scan(b.Context(), r, nil, Hash, func(tree.Entry) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

@@ -45,7 +45,7 @@ func TestWhatIsNoFileIsLeftOutByName(t *testing.T) {
 	r := root(t, dir)
 	defer r.Close()
 	var got []string
-	skipped, err := Scan(t.Context(), r, Hash, func(e tree.Entry) error { got = append(got, e.Path); return nil })
+	skipped, err := Scan(t.Context(), r, nil, Hash, func(e tree.Entry) error { got = append(got, e.Path); return nil })
 	var says []string
 	for _, s := range skipped {
 		says = append(says, s.Path+" "+s.Why)

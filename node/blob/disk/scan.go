@@ -37,11 +37,15 @@ func Hash(_ context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64
 }
 
 // Scan hands the entries of a folder to each, in the order of a tree. What .coveyignore names is
-// left out; so are, and are returned, .git, what is no file, links that lead out of the folder, and
-// what a broken off Write left behind. The content of every file goes to keep, which is given a
+// left out, and what exclude names, whose patterns are further lines of it. So are, and are
+// returned, .git, what is no file, links that lead out of the folder, and what a broken off Write
+// left behind. The content of every file goes to keep, which is given a
 // file that it may also ask for more.
-func Scan(ctx context.Context, root *os.Root, keep Keep, each func(tree.Entry) error) ([]Skipped, error) {
+func Scan(ctx context.Context, root *os.Root, exclude []string, keep Keep, each func(tree.Entry) error) ([]Skipped, error) {
 	rules, err := rules(root)
+	for i := 0; err == nil && i < len(exclude); i++ {
+		err = rules.Add(exclude[i])
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -47,27 +47,35 @@ func ParseIgnore(text string) (*Ignore, error) {
 	n := -1
 	for line := range strings.Lines(".git\n" + text) {
 		n++
-		p := strings.TrimRight(line, " \t\r\n")
-		if p == "" || p[0] == '#' {
-			continue
-		}
-		var r rule
-		p, r.takeBack = strings.CutPrefix(p, "!")
-		p, r.dirs = strings.CutSuffix(p, "/")
-		if !strings.Contains(p, "/") {
-			p = "**/" + p
-		}
-		p = strings.TrimPrefix(p, "/")
-		if strings.HasSuffix(p, "/**") {
-			p += "/*" // what is in the folder, not the folder
-		}
-		if err := checkPattern(p); err != nil {
+		if err := ig.Add(line); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", IgnoreFile, n, err)
 		}
-		r.pattern = p
-		ig.rules = append(ig.rules, r)
 	}
 	return ig, nil
+}
+
+// Add adds a line.
+func (ig *Ignore) Add(line string) error {
+	p := strings.TrimRight(line, " \t\r\n")
+	if p == "" || p[0] == '#' {
+		return nil
+	}
+	var r rule
+	p, r.takeBack = strings.CutPrefix(p, "!")
+	p, r.dirs = strings.CutSuffix(p, "/")
+	if !strings.Contains(p, "/") {
+		p = "**/" + p
+	}
+	p = strings.TrimPrefix(p, "/")
+	if strings.HasSuffix(p, "/**") {
+		p += "/*" // what is in the folder, not the folder
+	}
+	if err := checkPattern(p); err != nil {
+		return err
+	}
+	r.pattern = p
+	ig.rules = append(ig.rules, r)
+	return nil
 }
 
 // Skips tells whether a file or folder is left out; what is below a folder that is, is not asked.
