@@ -49,7 +49,7 @@ var placesOfKeys = []struct {
 		{"restart", "restart: on-failure:3", "When a task that ended starts again: `none`, `on-failure`, `any`, each also with `:N` for at most N times, or keys. Default `none`; of services and global jobs `any`"},
 		{"max_fails", "max_fails: 5", "After how many failed tasks the rest is cancelled. Default: never"},
 		{"update", "type: service\nupdate: {parallelism: 2}", "How a change of a service or global job replaces its tasks"},
-		{"after", "after: [frames]", "Jobs, by name or id, that must be complete before this one starts"},
+		{"after", "after: [frames]", "Jobs, by name or id, that must be complete before this one starts. If one fails, this one is cancelled; when that one is retried, a batch job cancelled so waits for it again, and so do those after it. Services, schedules, jobs whose order has expired, and what a person cancelled stay cancelled, and jobs that have begun are not repeated"},
 		{"schedule", `schedule: "0 3 * * *"`, "When the job starts again and again: five fields as in cron, or keys"},
 		{"priority", "priority: 80", fmt.Sprintf("From 0 to %d: higher goes first. Default %d", jobfile.MaxPriority, taskstate.DefaultPriority)},
 	}},

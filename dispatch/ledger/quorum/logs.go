@@ -14,8 +14,8 @@ import (
 // logPoint is an entry of a voter's log. Raft takes entries of one index and one term for the same.
 // They are not where a voter whose disk was put back unnoticed votes a second time in a term: then
 // that term has two coordinators, and logs that raft believes to be equal hold different decisions.
-// So voters show each other a point of their logs before a vote or an entry passes between them, and
-// hold entries that a leader sends against those they have.
+// So voters show each other a point of their logs before a vote or an entry passes between them,
+// and hold entries that a leader sends against those they have.
 type logPoint struct {
 	Index uint64 `cbor:"1,keyasint"`
 	Term  uint64 `cbor:"2,keyasint"`
