@@ -131,7 +131,14 @@ func failuresText(w io.Writer, f api.Failures) {
 			said = g.Examples[:1]
 		}
 		for k, e := range said {
-			name, line := "failed", fmt.Sprintf("%d × %s on %s: ", g.Count+g.Earlier, cmp.Or(g.Message, g.Reason, g.State), failedOn(g.Peers))
+			how := cmp.Or(g.Message, g.Reason, g.State) + " on " + failedOn(g.Peers)
+			name, line := "failed", fmt.Sprintf("%d × %s: ", g.Count, how)
+			switch {
+			case g.Count == 0:
+				line = fmt.Sprintf("%s before: %s: ", countOf(g.Earlier, "attempt"), how)
+			case g.Earlier > 0:
+				line = fmt.Sprintf("%d × %s, and %s before: ", g.Count, how, countOf(g.Earlier, "attempt"))
+			}
 			if k > 0 {
 				name, line = "", "  or: "
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,8 @@ import (
 	"github.com/coveyproject/covey/taskstate"
 	"github.com/coveyproject/covey/taskstate/spell"
 )
+
+const jobsShown = 20 // in a table
 
 type jobFilter struct {
 	states []string
@@ -31,7 +32,7 @@ func (f jobFilter) check() error {
 		}
 	}
 	if f.limit < 0 {
-		return api.Errorf(api.Usage, "--limit %d: expected a whole number from 1", f.limit)
+		return api.Errorf(api.Usage, "--limit %d: expected a whole number, 0 for all", f.limit)
 	}
 	return nil
 }
@@ -51,18 +52,18 @@ func (f jobFilter) query() api.JobQuery {
 	return q
 }
 
-// of are the jobs that were asked for, in the order they come.
-func (f jobFilter) of(jobs []api.Job) []api.Job {
-	out := make([]api.Job, 0, len(jobs))
+// of are the jobs that were asked for, in the order they come, and how many there are without the
+// limit.
+func (f jobFilter) of(jobs []api.Job) (out []api.Job, all int) {
+	out = make([]api.Job, 0, len(jobs))
 	for _, j := range jobs {
-		if f.limit > 0 && len(out) == f.limit {
-			break
-		}
 		if (len(f.states) == 0 || slices.Contains(f.states, j.State) || slices.Contains(f.states, jobState(j.State))) && (f.name == "" || j.Name == f.name) {
-			out = append(out, j)
+			if all++; f.limit == 0 || all <= f.limit {
+				out = append(out, j)
+			}
 		}
 	}
-	return out
+	return out, all
 }
 
 var jobStates = api.JobStates
@@ -72,8 +73,11 @@ func jobsCommand(c *cli) *cobra.Command {
 	var wide bool
 	cmd := &cobra.Command{
 		Use:   "jobs",
-		Short: "All jobs, newest first",
+		Short: "The last jobs, the newest next to the prompt",
+		Long: `The last twenty jobs, the newest at the end, next to the prompt: how many of their tasks are done,
+run, failed, wait or were stopped, and how their command begins. In JSON all jobs, newest first.`,
 		Example: `  peer jobs
+  peer jobs --limit 0 --wide
   peer jobs --state running,pending --limit 20
   peer jobs --name frames -o jsonl | jq -r .id`,
 		Args: exactly(0, ""),
@@ -81,12 +85,20 @@ func jobsCommand(c *cli) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
+			if c.output == tableFormat && !cmd.Flags().Changed("limit") {
+				f.limit = jobsShown
+			}
 			js, err := c.client().SomeJobs(cmd.Context(), f.query())
 			if err != nil {
 				return err
 			}
-			js.Jobs, js.All = f.of(js.Jobs), 0
+			jobs, all := f.of(js.Jobs)
+			older := max(all, js.All) - len(jobs)
+			js.Jobs, js.All = jobs, 0
 			return emit(c, nil, js, js.Jobs, func(w io.Writer) {
+				if older > 0 {
+					fmt.Fprintf(c.Err, "older jobs: %d; --limit 0 shows them\n", older)
+				}
 				c.carryJobs(js.Jobs...)
 				t := jobsTable(js.Jobs)
 				if !wide {
@@ -99,7 +111,7 @@ func jobsCommand(c *cli) *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(jobStates, ", "))
 	cmd.Flags().StringVar(&f.name, "name", "", "only jobs with this `NAME`")
 	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the newest `N` of them")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the newest `N` of them, 0: all (in a table 20 if not given)")
 	return cmd
 }
 
@@ -127,37 +139,37 @@ func tallyOf(j api.Job) tally {
 	return t
 }
 
-// jobsTable has a column for tasks that were stopped, and one for those that cannot be reached, if
-// there are any.
+// jobsTable has the newest job last, next to the prompt.
 func jobsTable(jobs []api.Job) *grid {
-	var all tally
-	for _, j := range jobs {
-		t := tallyOf(j)
-		all.away, all.stopped = all.away+t.away, all.stopped+t.stopped
-	}
-	columns := func(cells []string, away, stopped string) []string {
-		if all.away > 0 {
-			cells = append(cells, away)
-		}
-		if all.stopped > 0 {
-			cells = append(cells, stopped)
-		}
-		return cells
-	}
-	t := table(append(columns([]string{"ID", "NAME", "STATE", "DONE", "RUNNING", "WAITING", "FAILED"}, "AWAY", "STOPPED"), "AGE", "TOOK", "NOTE")...)
-	for _, j := range jobs {
-		n := tallyOf(j)
-		done, running := fmt.Sprintf("%d/%d", n.done, j.Count), strconv.Itoa(n.running)
-		switch {
-		case j.Version > 0 && n.done == 0:
-			done, running = "-", fmt.Sprintf("%d/%d", n.running, j.Wanted)
-		case j.Version > 0:
-			done, running = strconv.Itoa(n.done), fmt.Sprintf("%d/%d", n.running, j.Wanted)
-		case j.Schedule != nil: // the tasks are those of its runs
-			done, running = "-", "-"
-		}
-		cells := []string{j.ID, orDash(j.Name), jobState(j.State), done, running, strconv.Itoa(n.waiting), strconv.Itoa(n.failed)}
-		t.add(append(columns(cells, strconv.Itoa(n.away), strconv.Itoa(n.stopped)), ago(j.Submitted), took(j), tableNote(j))...)
+	t := table("ID", "NAME", "STATE", "TASKS", "AGE", "TOOK", "COMMAND", "NOTE")
+	for _, j := range slices.Backward(jobs) {
+		t.add(j.ID, orDash(j.Name), jobState(j.State), tallyText(j), ago(j.Submitted), took(j), orDash(j.Command), tableNote(j))
 	}
 	return t
+}
+
+// tallyText is how many tasks of a job are done, and where the others are.
+func tallyText(j api.Job) string {
+	n := tallyOf(j)
+	var parts []string
+	part := func(n int, words string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(words, n))
+		}
+	}
+	switch {
+	case j.Schedule != nil: // the tasks are those of its runs
+		return "-"
+	case j.Version > 0:
+		parts = append(parts, fmt.Sprintf("%d/%d run", n.running, j.Wanted))
+		part(n.done, "%d done")
+	default:
+		parts = append(parts, fmt.Sprintf("%d/%d", n.done, j.Count))
+		part(n.running, "%d run")
+	}
+	part(n.failed, "%d failed")
+	part(n.away, "%d away")
+	part(n.waiting, "%d wait")
+	part(n.stopped, "%d stopped")
+	return strings.Join(parts, ", ")
 }

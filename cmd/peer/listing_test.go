@@ -71,7 +71,7 @@ func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 			t.Errorf("%s is not shown", column)
 		}
 	}
-	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 16 {
+	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 17 {
 		t.Errorf("--wide --labels shows %d columns", n)
 	}
 }
@@ -155,9 +155,8 @@ func TestOnlyStatesHaveAColourAndEachHasASignOfItsOwn(t *testing.T) {
 	}
 }
 
-// Each task of a job is in one column of the table, whatever its state, and counted once in its
-// text.
-func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
+// Each task of a job is counted once in the table, whatever its state, and once in its text.
+func TestTheCountsOfJobsAddUpToTheirTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := api.Job{ID: "k", Tasks: map[string]int{}}
 		all := 0
@@ -169,21 +168,17 @@ func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
 		if away := rapid.IntRange(0, j.Tasks["running"]).Draw(t, "away"); away > 0 {
 			j.Unreachable = []api.Away{{PeerName: "nas", Tasks: away, Running: away}}
 		}
-		shown := func(heads ...string) (sum int) {
-			g := jobsTable([]api.Job{j})
-			for i, h := range g.head {
-				if slices.Contains(heads, h) {
-					n, err := strconv.Atoi(strings.Split(g.rows[0][i], "/")[0])
-					if err != nil {
-						t.Fatal(err)
-					}
-					sum += n
-				}
+		g := jobsTable([]api.Job{j})
+		cell, shown := g.rows[0][slices.Index(g.head, "TASKS")], 0
+		for part := range strings.SplitSeq(cell, ", ") {
+			n, err := strconv.Atoi(regexp.MustCompile("^[0-9]+").FindString(part))
+			if err != nil {
+				t.Fatal(cell, err)
 			}
-			return sum
+			shown += n
 		}
-		if n := shown("DONE", "RUNNING", "WAITING", "FAILED", "AWAY", "STOPPED"); n != all {
-			t.Fatalf("%d of %d tasks are in the table: %v", n, all, j.Tasks)
+		if shown != all {
+			t.Fatalf("%d of %d tasks are in the table: %s of %v", shown, all, cell, j.Tasks)
 		}
 		var b bytes.Buffer
 		jobText(&b, j)
@@ -200,6 +195,65 @@ func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
 			t.Fatalf("%q: want %d", line, all)
 		}
 	})
+}
+
+func TestJobsKeepToATerminalOf80ColumnsWithTheirWholeIdsAndTheNewestLast(t *testing.T) {
+	many := map[string]int{"complete": 100000, "running": 2000, "failed": 100, "pending": 30000, "shutdown": 1000}
+	jobs := []api.Job{
+		{ID: "newest2345", Name: strings.Repeat("n", 63), State: "cancelled", Count: 133100, Tasks: many, Command: strings.Repeat("c", 80), Waiting: strings.Repeat("w", 200)},
+		{ID: "service234", Name: "web", State: "running", Version: 3, Wanted: 12, Tasks: map[string]int{"running": 11, "pending": 1}, Command: "caddy run"},
+		{ID: "oldest2345", Name: "python3", State: "complete", Count: 1, Tasks: map[string]int{"complete": 1}, Command: "python3 train.py --lr 0.1"},
+	}
+	var b strings.Builder
+	g := jobsTable(jobs)
+	g.room = 79
+	g.write(&b)
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	for _, line := range lines {
+		if utf8.RuneCountInString(line) > 79 {
+			t.Errorf("%q", line)
+		}
+	}
+	ids := regexp.MustCompile(`(?m)^(\w{10}) `).FindAllString(b.String(), -1)
+	if !slices.Equal(ids, []string{"oldest2345 ", "service234 ", "newest2345 "}) {
+		t.Errorf("%q in\n%s", ids, b.String())
+	}
+	b.Reset()
+	g = jobsTable(jobs[1:])
+	g.room = 79
+	g.write(&b)
+	for _, want := range []string{"python3 train.py", "11/12 run, 1 wait", "1/1 "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestFailuresCountTasksAndTheirEarlierAttemptsApart(t *testing.T) {
+	group := func(count, earlier int) string {
+		var b strings.Builder
+		failuresText(&b, api.Failures{Groups: []api.Failure{{Message: "exit code 1", Count: count, Earlier: earlier, Peers: []api.PeerCount{{PeerName: "one"}}, Examples: []api.Example{{Task: "j.1.2", Last: "boom"}}}}})
+		return b.String()
+	}
+	for want, got := range map[string]string{
+		"failed     100 × exit code 1 on one, and 100 attempts before: boom (task 1.2)\n": group(100, 100),
+		"failed     100 × exit code 1 on one: boom (task 1.2)\n":                          group(100, 0),
+		"failed     1 attempt before: exit code 1 on one: boom (task 1.2)\n":              group(0, 1),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestAddressesOfPeersAreShownOnceEach(t *testing.T) {
+	p := api.Peer{Addrs: []string{"/ip4/192.0.2.1/tcp/4001", "/ip4/192.0.2.1/udp/4001/quic-v1", "/ip6/2001:db8::1/tcp/4001", "/ip4/192.0.2.9/tcp/4001/p2p/k/p2p-circuit"}}
+	if got := addressesText(p); got != "192.0.2.1:4001 [2001:db8::1]:4001 through 192.0.2.9:4001" {
+		t.Error(got)
+	}
+	if got := addressesText(api.Peer{}); got != "-" {
+		t.Error(got)
+	}
 }
 
 func TestWhatTasksCanBeHeldToFitsATerminalHoweverManyPeersThereAre(t *testing.T) {

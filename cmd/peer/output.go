@@ -117,17 +117,24 @@ func (g *grid) write(w io.Writer) {
 	}
 }
 
-// narrow takes from the widest column what the others need, but for the last one: names and items
-// may be long.
+// narrow takes from the widest columns what the others need, but for ids, which are typed again,
+// and the last one: names and items may be long.
 func (g *grid) narrow() {
-	widest, all := 0, -2
-	for i, w := range g.width[:len(g.width)-1] {
-		if all += w + 2; w > g.width[widest] {
-			widest = i
-		}
+	all := -2
+	for _, w := range g.width[:len(g.width)-1] {
+		all += w + 2
 	}
-	if over := all - g.room; g.room > 0 && over > 0 {
-		g.width[widest] = max(g.width[widest]-over, 8)
+	for ; g.room > 0 && all > g.room; all-- {
+		widest := -1
+		for i, w := range g.width[:len(g.width)-1] {
+			if !slices.Contains([]string{"ID", "TASK", "JOB"}, g.head[i]) && w > 8 && (widest < 0 || w > g.width[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		g.width[widest]--
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,8 @@ func peersCommand(c *cli) *cobra.Command {
 all that runs there, as far as its system tells, tasks, and how this peer reaches it. What is not
 the same everywhere has a column, too: versions, news that is old, memory that is promised, named
 counts, and, below the table, what tasks can be held to, as each peer found by trying it
-(docs/trust.md; in JSON "holds"). --wide shows all of it, memory in use (RAM) and the load average.`,
+(docs/trust.md; in JSON "holds"). --wide shows all of it, memory in use (RAM),
+the load average and addresses.`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +52,7 @@ counts, and, below the table, what tasks can be held to, as each peer found by t
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&wide, "wide", false, "show everything: ids, memory, versions, age of the news")
+	cmd.Flags().BoolVar(&wide, "wide", false, "show everything: ids, memory, versions, addresses, age of the news")
 	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
 	return cmd
 }
@@ -198,6 +200,7 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		{"VERSION", wide || any(func(p api.Peer) bool { return p.Version != ps.Peers[0].Version }), func(p api.Peer) string { return orDash(p.Version) }},
 		{"AGE", wide || any(func(p api.Peer) bool { return p.Age >= staleNews }), func(p api.Peer) string { return short(seconds(p.Age)) }},
 		{"OFFERS", any(func(p api.Peer) bool { return len(p.Offers) > 0 }), offersText},
+		{"ADDRESSES", wide, addressesText},
 		{"LABELS", labels, func(p api.Peer) string { return labelsText(p.Labels) }},
 	}
 	columns = slices.DeleteFunc(columns, func(c peerColumn) bool { return !c.show })
@@ -213,6 +216,22 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		t.add(cells...)
 	}
 	return t
+}
+
+// addressesText is where a peer says that it can be reached: IP and port, each once.
+func addressesText(p api.Peer) string {
+	var out []string
+	for _, a := range p.Addrs {
+		if parts := strings.Split(a, "/"); len(parts) > 4 { // /ip4/192.0.2.1/tcp/4001
+			if a = net.JoinHostPort(parts[2], parts[4]); slices.Contains(parts, "p2p-circuit") {
+				a = "through " + a
+			}
+		}
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return orDash(strings.Join(out, " "))
 }
 
 // busyText is how busy a machine is, with all that runs there.

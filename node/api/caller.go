@@ -63,7 +63,7 @@ type right int
 const (
 	administer right = iota // change who is in the cluster, what holds for all, or this peer: the owner
 	know                    // what every member may know
-	list                    // that, of tasks; and their items: from inside a task, of jobs its submitter may read
+	list                    // that, of jobs and tasks; and their commands and items: from inside a task, of jobs its submitter may read
 	read                    // what a job runs and wrote: from inside a task, of jobs its submitter may read
 	change                  // change the job that is named: from inside a task, if both were submitted here
 	hand                    // hand in a job, or files: from inside a task, if that was submitted here
@@ -192,7 +192,8 @@ func (g *Gate) reads(r *http.Request, c Caller, b Backend) error {
 
 type blankKey struct{}
 
-// blanked has the answer leave out the items of tasks, if who asks may not read their job.
+// blanked has the answer leave out the items of tasks, and what jobs run, if who asks may not read
+// the job, or all of them where none is named.
 func (g *Gate) blanked(r *http.Request, b Backend) *http.Request {
 	c := CallerOf(r.Context())
 	if c.Token != "" || g.owner(r) || !c.Inside && g.Token == "" || c.As != "" && g.reads(r, c, b) == nil {
@@ -209,6 +210,18 @@ func itemsFor(ctx context.Context, rows []Task) []Task {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		rows[i].Item, rows[i].ItemBase64 = "", nil
+	}
+	return rows
+}
+
+// commandsFor are rows as they are for who asks: with what the jobs run, or without.
+func commandsFor(ctx context.Context, rows []Job) []Job {
+	if ctx.Value(blankKey{}) == nil {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Command = ""
 	}
 	return rows
 }

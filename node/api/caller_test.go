@@ -166,6 +166,29 @@ func (b withItems) Follow(ctx context.Context, id string, _ bool, send func(api.
 	return send(api.Progress{Tasks: all.Tasks})
 }
 
+func (b withItems) Jobs(context.Context) (api.Jobs, error) {
+	return api.Jobs{Jobs: []api.Job{{ID: "mine", Command: "./train"}}}, nil
+}
+
+func TestAListOfJobsHasTheirCommandsForCallersThatMayReadAllJobs(t *testing.T) {
+	for as, want := range map[string]bool{"owner": true, "reader": true, "other": false, "": false} {
+		who := api.Caller{Inside: as == "other" || as == "reader", UID: os.Geteuid()}
+		if who.Inside {
+			who.As = as
+		}
+		c, dir := guarded(t, withItems{backend()}, &api.Gate{Self: "self", Token: "t0ken", Reads: func(peer string) bool { return peer == "reader" }}, who)
+		if as == "owner" {
+			if err := os.WriteFile(api.TokenPath(dir), []byte("t0ken"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		js, err := c.Jobs(t.Context())
+		if err != nil || len(js.Jobs) != 1 || (js.Jobs[0].Command != "") != want {
+			t.Errorf("%q: %+v, %v", as, js.Jobs, err)
+		}
+	}
+}
+
 func TestFromInsideATaskItemsAreShownOfJobsThatItsSubmitterMayRead(t *testing.T) {
 	reads := func(peer string) bool { return peer == "reader" }
 	for as, jobs := range map[string]map[string]bool{

@@ -158,6 +158,7 @@ func jobs() Call {
 			list = func(ctx context.Context) (Jobs, error) { return b.SomeJobs(ctx, q) }
 		}
 		v, err := list(r.Context())
+		v.Jobs = commandsFor(r.Context(), v.Jobs)
 		answer(w, v, err)
 	}, Backend.Jobs, Backend.SomeJobs)
 }

@@ -72,7 +72,7 @@ func peerRoutes() []Route {
 // jobRoutes are about jobs and what they did.
 func jobRoutes() []Route {
 	return []Route{
-		route(know, "GET /v1/jobs", "All jobs, newest first", jobs(), "state: only in these states, with commas: held, pending, running, complete, failed, cancelled",
+		route(list, "GET /v1/jobs", "All jobs, newest first", jobs(), "state: only in these states, with commas: held, pending, running, complete, failed, cancelled",
 			"since: only those that go on or ended after this time", "limit: at most so many"),
 		route(hand, "POST /v1/jobs", "Submit a job, or an update of a service", submit(), "dry_run: 1: only tell where its tasks would go; the answer is a Preview", "name: of a job file that names no job"),
 		route(read, "GET /v1/jobs/{id}", "One job", getID(Backend.Job)),

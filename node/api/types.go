@@ -130,6 +130,7 @@ type Job struct {
 	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
 	Pinned   bool          `json:"pinned,omitempty"`   // kept when it is over, because somebody said so
 	Spec     *Spec         `json:"spec,omitempty"`     // what it runs; only where one job is asked for
+	Command  string        `json:"command,omitempty"`  // of that, the first 80 bytes of the command; only where jobs are listed
 
 	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125
 

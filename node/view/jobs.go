@@ -28,7 +28,9 @@ func (v *View) SomeJobs(ctx context.Context, q api.JobQuery) (api.Jobs, error) {
 	if q.In("held") {
 		for _, h := range v.held() {
 			if room() {
-				out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
+				row := HeldRow(h, taskstate.Pending)
+				row.Command = commandOf(&h.Job)
+				out.Jobs = append(out.Jobs, row)
 			}
 		}
 	}
@@ -45,7 +47,9 @@ func (v *View) SomeJobs(ctx context.Context, q api.JobQuery) (api.Jobs, error) {
 			if !q.In(j.State().String()) || over && at <= q.Since.UnixMilli() && !q.Since.IsZero() || !room() {
 				continue
 			}
-			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
+			row := fullRow(s, j, progress[j.Job().ID])
+			row.Command = commandOf(j.Job())
+			out.Jobs = append(out.Jobs, row)
 		}
 	})
 	if q.Limit > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/coveyproject/covey/dispatch/ledger"
 	"github.com/coveyproject/covey/node/api"
@@ -37,6 +38,25 @@ func (v *View) specOf(j *taskstate.Job) *api.Spec {
 		s.Noop = float64(j.Run.Noop.Duration) / 1000
 	}
 	return s
+}
+
+const commandShown = 80 // bytes of a command in a list of jobs
+
+// commandOf is the beginning of what a job runs; "" where that is not known.
+func commandOf(j *taskstate.Job) string {
+	if j.Withheld != nil {
+		return ""
+	}
+	s := api.Spec{}
+	if p := j.Run.Process; p != nil {
+		s.Shell, s.Script = p.Shell, len(p.Script)
+		for _, word := range p.Command[:min(len(p.Command), commandShown)] {
+			s.Command = append(s.Command, taskstate.ClipText(word, commandShown))
+		}
+	} else if j.Run.Noop != nil {
+		s.Noop = float64(j.Run.Noop.Duration) / 1000
+	}
+	return taskstate.ClipText(strings.Join(strings.Fields(s.Line()), " "), commandShown)
 }
 
 // jobSpec is a job as it is now, also one that is held here.
