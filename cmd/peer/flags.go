@@ -56,7 +56,13 @@ func noEmptyFlags(cmd *cobra.Command) (err error) {
 
 // wrongFlag says what is wrong with a flag, and which one was probably meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 { // a flag of a command that is none
+		return unknownCommand(cmd, words[0])
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if unknown.GetSpecifiedName() == "t" {
+			return api.Errorf(api.Usage, "%v: tasks have no terminal; -i has a task read this one's input", err)
+		}
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			return api.Errorf(api.Usage, "%v (did you mean --%s?); see `%s --help`", err, near, cmd.CommandPath())
 		}
@@ -69,6 +75,9 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 func nearestFlag(cmd *cobra.Command, word string) string {
 	if len(word) < 2 {
 		return ""
+	}
+	if here := flagHere[word]; here != "" && cmd.Flag(here) != nil {
+		return here
 	}
 	var names []string
 	add := func(f *pflag.Flag) {

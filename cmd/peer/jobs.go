@@ -111,7 +111,7 @@ run, failed, wait or were stopped, and how their command begins. In JSON all job
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(jobStates, ", "))
 	cmd.Flags().StringVar(&f.name, "name", "", "only jobs with this `NAME`")
 	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the newest `N` of them, 0: all (in a table 20 if not given)")
+	cmd.Flags().IntVarP(&f.limit, "limit", "n", 0, "only the newest `N` of them, 0: all (in a table 20 if not given)")
 	return cmd
 }
 

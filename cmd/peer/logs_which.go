@@ -17,7 +17,7 @@ type logsFlags struct {
 
 func (f *logsFlags) register(fl *pflag.FlagSet, q *api.LogQuery) {
 	fl.StringVar(&f.stream, "stream", "", "only stdout or stderr")
-	fl.IntVar(&q.Tail, "tail", 0, "only the last `N` lines that each task wrote to stdout, and to stderr")
+	fl.IntVarP(&q.Tail, "tail", "n", 0, "only the last `N` lines that each task wrote to stdout, and to stderr")
 	fl.StringVar(&f.since, "since", "", "only lines of the last `DURATION`, as in 10m, or since a time: 15:04, '2006-01-02 15:04'")
 	fl.BoolVar(&q.Times, "timestamps", false, "begin each line with its time, by its peer's clock, right to a tenth of a second")
 }

@@ -105,6 +105,7 @@ func (c *cli) root() *cobra.Command {
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	offerWords(c, root)
+	group(root)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
@@ -147,6 +148,9 @@ func setFromEnvironment(flags *pflag.FlagSet) (err error) {
 
 func unknownCommand(cmd *cobra.Command, name string) error {
 	msg := fmt.Sprintf("unknown command %q", name)
+	if here := calledHere[name]; here != "" {
+		return api.Errorf(api.Usage, "%s: here it is %s", msg, here)
+	}
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		msg += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
 	}
@@ -155,7 +159,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 // helpCommand is cobra's, but for a subject that does not exist: that is a mistake, not a success.
 func helpCommand() *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	help := &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about any command",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -164,6 +169,9 @@ func helpCommand() *cobra.Command {
 				return unknownCommand(cmd.Root(), strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
+			if all {
+				_ = about.Root().Flags().Set("all", "true")
+			}
 			return about.Help()
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -179,6 +187,8 @@ func helpCommand() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	help.Flags().BoolVar(&all, "all", false, "list all commands")
+	return help
 }
 
 // complete is the exit code of a command, unless its results could not be written: then it failed,

@@ -20,7 +20,7 @@ import (
 type stdinFlags struct{ yes, no bool }
 
 func (f *stdinFlags) register(fl *pflag.FlagSet) {
-	fl.BoolVar(&f.yes, "stdin", false, "pass stdin on also from a terminal (a pipe or file is anyway)")
+	fl.BoolVarP(&f.yes, "stdin", "i", false, "pass stdin on also from a terminal (a pipe or file is anyway)")
 	fl.BoolVar(&f.no, "no-stdin", false, "leave stdin alone: for loops (while read) and cron")
 }
 

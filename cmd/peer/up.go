@@ -124,7 +124,7 @@ func (f *upFlags) register(fl *pflag.FlagSet, cfg *node.Config) {
 	fl.StringVar(&cfg.API.Cert, "api-cert", "", "with --api: the certificate for TLS, a `FILE` in PEM; beyond this machine there must be one")
 	fl.StringVar(&cfg.API.Key, "api-key", "", "with --api: the certificate's key, a `FILE` in PEM")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
-	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "return when it is ready; peer down stops it")
 	fl.BoolVar(&cfg.NewIdentity, "new-identity", false, "this machine or its data folder is a copy of another peer's: be a peer of its own (with --join)")
 	fl.BoolVar(&cfg.Moved, "moved", false, "the data folder was moved, and this is its only and newest copy:\nlet this voter vote although another voter is gone; for this start")
 	fl.Bool("once", false, "do not remember the flags of this start")
