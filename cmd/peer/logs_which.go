@@ -44,6 +44,9 @@ func (f *logsFlags) of(ids []string) ([]string, error) {
 	if f.task == "" {
 		return ids, nil
 	}
+	if strings.HasPrefix(f.task, "-") {
+		return nil, api.Errorf(api.Usage, "--task %s: expected the number of a slot, from 1, or an item of an array", printable(f.task))
+	}
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		if strings.Contains(id, ".") {
