@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ type attached struct {
 	id     string
 	prefix *prefixer // nil: output comes as it is
 	output outputFlags
-	again  bool // a failed task may get another attempt
+	again  bool     // a failed task may get another attempt
+	bare   []string // the words of a command whose tasks start in an empty folder; nil: they do not, or it was said
 	keep   resultFiles
 	named  func(slot int) string // its folder in --results
 	kept   error                 // why not all output is in --results
@@ -214,6 +216,9 @@ func (a *attached) explainFailure(ctx context.Context) {
 		if t.Message != "" && (t.Reason != "exit" || t.Truncated) {
 			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.Called(), taskstate.Shown(t.State), printable(orDash(t.PeerName)), printable(t.Message))
 		}
+		if t.State == "failed" || t.State == "rejected" {
+			a.tellOfFolder(t.Item)
+		}
 	}
 }
 
@@ -380,6 +385,36 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 			item = " (" + t.Item + ")"
 		}
 		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.Called(), item, taskstate.Shown(t.State), orDash(t.PeerName), orDash(what))))
+		if t.State == "failed" || t.State == "rejected" {
+			a.tellOfFolder(t.Item)
+		}
 	}
 	return ctx.Err()
+}
+
+// bareWords are the words of a command whose tasks find nothing in their folder.
+func bareWords(job *taskstate.Job) []string {
+	p := job.Run.Process
+	if p == nil || len(p.Script) > 0 || len(job.Inputs) > 0 {
+		return nil
+	}
+	return strings.Fields(strings.Join(p.Command, " "))
+}
+
+// tellOfFolder says once how a file of the folder here comes along that a failed task names and had
+// not: a path, or a name with a dot.
+func (a *attached) tellOfFolder(item string) {
+	for i, word := range a.bare {
+		word = strings.Trim(strings.ReplaceAll(word, "{}", item), "'\"`;,")
+		if st, err := os.Stat(word); err != nil || st.IsDir() || filepath.IsAbs(word) || !strings.ContainsAny(word, "./") {
+			continue
+		}
+		file, with := filepath.Clean(word), "--in "
+		if i == 0 {
+			with = "--script "
+		}
+		fmt.Fprintf(a.Err, "peer: a task starts in an empty folder; bring %s with %s or --in .\n", printable(file), printable(with+shellWord(file)))
+		a.bare = nil
+		return
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // letters are the short flags, and the long ones that they may stand for.
@@ -119,5 +121,55 @@ func TestHelpListsTheUsualCommandsInGroupsAndWithAllTheOthersToo(t *testing.T) {
 	}
 	if !slices.Equal(all, listed("help", "--all")) {
 		t.Error("help --all lists others")
+	}
+}
+
+func TestAFailedTaskThatNamesAFileOfTheFolderHereIsToldHowItComesAlong(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"render", "train.py", "a.flac"} {
+		if err := os.WriteFile(name, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := func(words ...string) *taskstate.Job {
+		return &taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: words}}}
+	}
+	with, script := job("./render"), job("./render")
+	with.Inputs = []taskstate.Input{{Name: "x"}}
+	script.Run.Process.Script = []byte("#!/bin/sh\n")
+	says := func(with string) string {
+		return "peer: a task starts in an empty folder; bring " + with + " or --in .\n"
+	}
+	for name, c := range map[string]struct {
+		job  *taskstate.Job
+		item string
+		want string
+	}{
+		"a program":        {job("./render", "x"), "", says("render with --script render")},
+		"its file":         {job("python3", "train.py"), "", says("train.py with --in train.py")},
+		"within a line":    {job("sh", "-c", "python3 'train.py'; true"), "", says("train.py with --in train.py")},
+		"an item":          {job("flac", "{}"), "a.flac", says("a.flac with --in a.flac")},
+		"a word that is a": {job("echo", "render"), "", ""},
+		"not here":         {job("./other"), "", ""},
+		"with inputs":      {with, "", ""},
+		"with a script":    {script, "", ""},
+	} {
+		var talk strings.Builder
+		a := &attached{Streams: Streams{Err: &talk}, bare: bareWords(c.job)}
+		a.tellOfFolder(c.item)
+		a.tellOfFolder(c.item)
+		if talk.String() != c.want {
+			t.Errorf("%s: %q, want %q", name, talk.String(), c.want)
+		}
+	}
+}
+
+func TestNoExampleRunsAFileThatItDoesNotBring(t *testing.T) {
+	for _, cmd := range everyCommand() {
+		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
+			if strings.Contains(line, "-- ./") && !strings.Contains(line, "--in ") {
+				t.Errorf("%s: %s", cmd.CommandPath(), line)
+			}
+		}
 	}
 }

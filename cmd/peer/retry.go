@@ -31,7 +31,7 @@ func retryCommand(c *cli) *cobra.Command {
 		Example: `  peer retry last && peer wait last
   peer retry frames.17
   peer wait $(peer retry last --script fixed.sh)
-  peer tasks last --failed --items | peer run --each-line - -- ./other {}`,
+  peer tasks last --failed --items | peer run --each-line - -- echo {}`,
 		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT, of an array JOB.ITEM)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := noEmptyFlags(cmd); err != nil {

@@ -45,7 +45,7 @@ exit codes and files – with no server to keep alive and no shared disk.
   peer ticket                            invite another machine (prints one line)
   peer up --join covey1…                 … there
   peer run -- uname -a                   run a command on some peer, exit with its code
-  peer run --array 1-100 -- ./render {}  a hundred of them
+  peer run --array 1-100 -- echo {}      a hundred of them
   peer run --in . --out '*.o' -- make    with this folder's files, and what it makes comes home
   peer submit web.yaml                   a job file: also services, and updates of them
   peer peers                             who is here

@@ -83,12 +83,12 @@ func runCommand(c *cli) *cobra.Command {
 		Short: "Run a command on some peer: see its output, exit with its code",
 		Long:  runLong,
 		Example: `  peer run -- uname -a
-  peer run --array 1-100 -- convert frame{}.png -resize 50% small{}.png
-  ls *.flac | peer run --each-line - -- ./encode {}
-  peer run --array 1-240 --out 'f-*.png' --to frames -- ./render {}
-  peer run --matrix size=s,l --matrix seed=1-3 -- ./train --size {size} --seed {seed}
-  peer run --restart on-failure:3 --constraint 'peer.os == linux' -- ./fetch
-  peer run --after frames --priority 80 --gpus 1 -- ./join-frames
+  peer run --array 1-100 --in . -- convert frame{}.png -resize 50% small{}.png
+  ls *.flac | peer run --each-line - --in . -- ./encode {}
+  peer run --array 1-240 --in . --out 'f-*.png' --to frames -- ./render {}
+  peer run --matrix size=s,l --matrix seed=1-3 --in . -- ./train --size {size} --seed {seed}
+  peer run --restart on-failure:3 --constraint 'peer.os == linux' --script fetch.sh
+  peer run --after frames --priority 80 --gpus 1 --script join-frames.sh
   peer run --script analyse.sh -- --fast
   peer run --secret DB=@db.txt --shell -- 'psql "$(cat $COVEY_SECRETS/DB)" -c vacuum'
   peer run --in . -- make test
@@ -427,7 +427,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 	if output.home != nil {
 		output.home.api = cl
 	}
-	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, named: resultName(job), again: mayRestart(job), log: log, bound: stay.bound, reader: make(chan int, 1), unread: map[string]bool{}}
+	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, named: resultName(job), again: mayRestart(job), bare: bareWords(job), log: log, bound: stay.bound, reader: make(chan int, 1), unread: map[string]bool{}}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1, signals)
 	}

@@ -30,7 +30,7 @@ that cannot be reached does nobody knows: its tasks are unreachable, and the las
 will happen. Where a job keeps files, OUTPUT is what a task left, and COPIES how many there are of
 it, of how many are wanted; AGE is then shown with --wide. HELD TO, with --wide or where tasks
 differ, is what a task was kept from when it ran (docs/trust.md); in JSON "held_to".`,
-		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
+		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- echo {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.noteNamesakes(cmd.Context(), args...)

@@ -21,7 +21,7 @@ func waitCommand(c *cli) *cobra.Command {
 		Short: "Wait for a job's end; exit with its code",
 		Long: `Wait for a job's end and exit with its code; of several jobs, for the end of all, with the code of
 the first that did not end with 0. A --timeout is for all of them together.`,
-		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5\n  peer wait frames sound && peer run -- ./join",
+		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5\n  peer wait frames sound && peer run --script join.sh",
 		Args:        atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
