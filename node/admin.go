@@ -18,12 +18,16 @@ func (n *Node) Leave(ctx context.Context) error {
 	if len(n.view.Who.Admitted()) < 2 {
 		return api.Errorf(api.Conflict, "this is the only peer of its cluster. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
+	own, _ := n.roster.Get(n.self)
 	n.ending.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
 		n.ending.leaving.Store(false)
 		n.files.printed.Stay(ctx)
 		n.keeper.Moved()
 		return err
+	}
+	if err := n.folder.setLeft(own.At); err != nil {
+		n.log.Warn("this peer left, and its data folder does not say so: to come back it needs another identity", "err", err)
 	}
 	return n.Down(ctx)
 }

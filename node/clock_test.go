@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -51,33 +52,46 @@ func TestATicketExpiresByTheCoordinatorsClockNotByThatOfThePeerThatWasAsked(t *t
 	one.sees("one", "two", "three")
 }
 
-func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(t *testing.T) {
+func TestAPeerThatLeftComesBackWithATicketAlthoughTheClockWasSetBackSinceAndARemovedOneNever(t *testing.T) {
 	t.Parallel()
 	c := &wrongClock{}
 	c.step(time.Hour)
 	one := alive(t, Config{Name: "one", Now: c.now})
-	two := alive(t, Config{Name: "two", Join: one.ticket(api.TicketRequest{Expires: 600, Uses: 1}).Ticket})
-	one.sees("one", "two")
-	if err := one.Remove(timed(t), "two", api.Removal{}); err != nil {
+	left := alive(t, Config{Name: "left", Join: one.ticket(api.TicketRequest{Expires: 600, Uses: 1}).Ticket})
+	removed := alive(t, Config{Name: "removed", Join: one.ticket(api.TicketRequest{Expires: 600, Uses: 1}).Ticket})
+	one.sees("one", "left", "removed")
+	if err := errors.Join(left.Leave(timed(t)), one.Remove(timed(t), "removed", api.Removal{})); err != nil {
 		t.Fatal(err)
 	}
-	<-two.ended
-	two.ended <- nil
-	if e, ok := one.roster.Get(two.self); !ok || !e.Removed {
-		t.Fatalf("two is not removed: %+v", e)
+	for _, p := range []*living{left, removed} {
+		<-p.ended
+		p.ended <- nil
+		if e, ok := one.roster.Get(p.self); !ok || !e.Removed {
+			t.Fatalf("%s is a member: %+v", p.name, e)
+		}
 	}
 	c.step(0)
-	// As it comes with its key and nothing else, to the one that decides.
-	k := one.ticket(api.TicketRequest{Expires: 600, Uses: 1})
+	// As they come with their keys and nothing else, to the one that decides.
+	k := one.ticket(api.TicketRequest{Expires: 600, Uses: 2})
 	secret, err := admission.ParseSecret(k.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := one.line.Admit(timed(t), two.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, two.self), Name: "two", Incarnation: "another", Dialect: wire.Dialect})
-	if err != nil || r.Refusal != nil {
-		t.Fatalf("%+v %v", r.Refusal, err)
+	asks := func(p *living) *admission.Refusal {
+		t.Helper()
+		r, err := one.line.Admit(timed(t), p.self, admission.JoinRequest{Key: admission.TicketKey(secret), Proof: admission.Prove(secret, p.self), Name: p.name, Incarnation: "another", Dialect: wire.Dialect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Refusal
 	}
-	eventually(t, "the gate lets it in", func() (bool, string) { return one.roster.Admitted(two.self), "" })
+	if r := asks(removed); r == nil || r.Code != admission.Removed {
+		t.Errorf("a removed peer asks to come back and is told %+v", r)
+	}
+	if r := asks(left); r != nil {
+		t.Fatalf("%+v", r)
+	}
+	eventually(t, "the gate lets it in", func() (bool, string) { return one.roster.Admitted(left.self), "" })
 }
 
 func TestAJobNeverEndsBeforeItBeganWhateverTheClockDoes(t *testing.T) {

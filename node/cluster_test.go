@@ -391,7 +391,7 @@ func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
 		t.Fatalf("%+v", row)
 	}
 	_, err := tryAlive(t, Config{Data: all[0].cfg.Data})
-	wants(t, err, api.Refused, "was removed", "--data")
+	wants(t, err, api.Refused, "this peer left cluster", "--join TICKET")
 }
 
 func TestABlockedPeerIsCutOffAndOnlyInATestnet(t *testing.T) {

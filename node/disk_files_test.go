@@ -12,7 +12,7 @@ import (
 
 // aStart is one that says everything.
 func aStart() lastBegun {
-	return lastBegun{Number: 3, Before: 2, Stamps: []uint64{2, 3}, Place: "8:1:42", Host: "somewhere", Logs: []uint64{5, 6}, Stale: "it moved"}
+	return lastBegun{Number: 3, Before: 2, Stamps: []uint64{2, 3}, Place: "8:1:42", Host: "somewhere", Logs: []uint64{5, 6}, Stale: "it moved", Left: 7}
 }
 
 // wholeFile is the file that a start reads and this package writes, as it is written.

@@ -50,6 +50,7 @@ type Node struct {
 	self   taskstate.PeerID
 	name   string
 	begun  thisStart
+	left   bool           // this peer left its cluster by itself and has not joined again; set by enter
 	copies *copies.Copies // who else goes by its key
 	host   *p2p.Host
 	doors  *contacts

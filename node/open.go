@@ -265,7 +265,7 @@ func (n *Node) openNetwork() (err error) {
 	} else if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log, NotAdmitted: barred})
+	n.keeper = roster.New(roster.Config{Self: n.self, Left: func() bool { return n.left }, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log, NotAdmitted: barred})
 	n.roster.Believe(n.seats, n.keeper.InSync, n.keeper.AppliedUpTo)
 	return nil
 }

@@ -33,6 +33,7 @@ type lastBegun struct {
 	Logs   []uint64 `json:"logs,omitempty"`   // numbers of which the log of this peer's seat has one (quorum.Root); none: it may have any
 	Stale  string   `json:"stale,omitempty"`  // why the seat may be behind what it acknowledged
 	Moved  bool     `json:"moved,omitempty"`  // that is only because the folder was moved (quorum.Doubt)
+	Left   int64    `json:"left,omitempty"`   // when the membership was made that this peer gave up by itself: a ticket lets it in again
 }
 
 // thisStart is a start of this program in its folder, and those before it.
@@ -40,6 +41,7 @@ type thisStart struct {
 	start  starts.Start
 	stamps []uint64 // of starts before it that may have used the worker's journal last
 	moved  string   // why the folder seems not to be where it was at the last start; "": it is
+	left   int64    // when the membership was made that the peer gave up by itself, if it did
 }
 
 // begin draws the number of this start and writes it down.
@@ -54,10 +56,10 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 		b.stamps = append(slices.Clone(last.Stamps), last.Number)
 		b.moved = f.movedFrom(last)
 	}
-	b.start = starts.Start{Number: last.Number}.Next()
+	b.start, b.left = starts.Start{Number: last.Number}.Next(), last.Left
 	next := lastBegun{
 		Number: b.start.Number, Before: b.start.Before, Place: f.place(), Born: born(f.path(keyFile)), Host: machineID(),
-		Logs: last.Logs, Stale: last.Stale, Moved: last.Moved,
+		Logs: last.Logs, Stale: last.Stale, Moved: last.Moved, Left: last.Left,
 	}
 	if b.moved != "" && (last.Stale == "" || last.Moved) {
 		next.Stale, next.Moved = b.moved, true
@@ -73,6 +75,12 @@ func (f *folder) begin(self taskstate.PeerID) (b thisStart, err error) {
 // noticed by this.
 func (f *folder) stamped() error {
 	return f.amend(func(last *lastBegun) { last.Stamps = nil })
+}
+
+// setLeft remembers that this peer gave up by itself the membership that was made then; 0: it has
+// joined again.
+func (f *folder) setLeft(member int64) error {
+	return f.amend(func(last *lastBegun) { last.Left = member })
 }
 
 // amend changes what this start has written down.

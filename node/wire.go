@@ -19,6 +19,7 @@ import (
 	"github.com/coveyproject/covey/membership"
 	"github.com/coveyproject/covey/membership/digest"
 	"github.com/coveyproject/covey/membership/verdict"
+	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/blob"
 	"github.com/coveyproject/covey/node/calls"
 	"github.com/coveyproject/covey/node/clinic"
@@ -212,11 +213,14 @@ func (n *Node) deskConfig() decide.Config {
 }
 
 func (n *Node) enter(ctx context.Context) error {
+	// One's own removal may not have come through: it is told by the membership that was given up.
+	own, in := n.roster.Get(n.self)
+	n.left = n.begun.left != 0 && (!in || own.Removed || own.At == n.begun.left)
 	e := entry.New(entry.Config{
 		Ticket: n.cfg.Join, Bootstrap: n.cfg.Bootstrap, Invite: n.cfg.Invite, Open: n.cfg.Open,
 		Self: n.self, Name: n.name, Incarnation: string(n.folder.incarnation), Dir: n.folder.dir, Lost: n.folder.lostRoster(),
 		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.keeper.TrustLedger, Remember: n.doors.remember,
-		Removed: n.keeper.Removed, ErrRemoved: n.keeper.ErrRemoved, Now: n.now, Say: n.cfg.Say,
+		Removed: n.keeper.Removed, Left: n.left, ErrRemoved: n.keeper.ErrRemoved, Now: n.now, Say: n.cfg.Say,
 	})
 	resumed := n.roster.Cluster() != ""
 	err := e.Begin(ctx)
@@ -224,7 +228,12 @@ func (n *Node) enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own, _ := n.roster.Get(n.self)
+	if n.left = false; n.begun.left != 0 {
+		if err := n.folder.setLeft(0); err != nil {
+			return api.Errorf(api.Failed, "cannot note in the data folder that this peer is a member again: %v", err)
+		}
+	}
+	own, _ = n.roster.Get(n.self)
 	warning, err := n.owner.Settle(resumed, own.Roles)
 	if warning != "" {
 		n.warnings = append(n.warnings, warning)

@@ -10,8 +10,11 @@ func leaveCommand(c *cli) *cobra.Command {
 		Short: "Stop this peer's tasks, give up its membership and stop it",
 		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere.
 What tasks left and printed is handed to other peers first; where none can take it, the jobs are
-named and the peer stays. To come back it needs a ticket. To stop it for a while only, use
-` + "`peer down`.",
+named and the peer stays. To stop it for a while only, use ` + "`peer down`" + `.
+
+With a new ticket, ` + "`peer up --join TICKET`" + `, it comes back as the same peer, with its key, its policy and
+what its data folder holds. One that another peer removed does not: it joins as a new peer, with
+` + "`peer up --new-identity --join TICKET`.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl := c.client()

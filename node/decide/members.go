@@ -74,11 +74,12 @@ func (d *Decider) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Repl
 		return calls.Reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: code}}}, nil
 	}
 	var inv ledger.InviteRecord
-	var found, open bool
+	var found, open, barred bool
 	var speaks int
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		inv, found = s.InviteByKey(j.Request.Key)
-		open, speaks = s.Open(), s.Dialects().Spoken()
+		m, known := s.Member(j.Peer)
+		open, speaks, barred = s.Open(), s.Dialects().Spoken(), known && (m.Revoked || !m.In() && !m.Left)
 	})
 	switch {
 	case !found && !open: // a peer without a ticket does not learn which cluster this is either
@@ -92,9 +93,15 @@ func (d *Decider) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Repl
 	case !admission.Proved(inv.Secret, j.Peer, j.Request.Proof):
 		return refuse(admission.Refused)
 	}
+	if barred { // it did not leave by itself
+		return refuse(admission.Removed)
+	}
 	old, known := d.cfg.Roster.Get(j.Peer)
 	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
 		return d.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
+	}
+	if known && found && old.Ticket == inv.ID {
+		return refuse(admission.UsedBefore)
 	}
 	at := d.cfg.Now()
 	if d.ComingIn(inv.ID, at) >= JoinGroup {

@@ -40,6 +40,7 @@ type Config struct {
 	TrustLedger func()                     // brings the roster level with the replica
 	Remember    func([]admission.PeerAddr) // where peers are
 	Removed     func() bool                // this peer's membership has ended
+	Left        bool                       // by its own `peer leave`: it may join again
 	ErrRemoved  func() error               // says so
 	Now         func() int64               // this machine's clock, in milliseconds since 1970
 	Say         func(string)               // tells a person what the start waits for
@@ -80,7 +81,8 @@ func (e *Entry) Begin(ctx context.Context) error {
 	case cluster == "":
 		return e.join(ctx)
 	}
-	if e.cfg.Removed() {
+	over := e.cfg.Left || e.cfg.Removed()
+	if over && !(e.cfg.Left && joining) {
 		return e.cfg.ErrRemoved()
 	}
 	if e.cfg.Ticket != "" {
@@ -89,9 +91,12 @@ func (e *Entry) Begin(ctx context.Context) error {
 			return api.Errorf(api.Usage, "--join: %v", err)
 		}
 		if t.Cluster != cluster {
-			return api.Errorf(api.Conflict, "this data folder belongs to cluster %s, the ticket to cluster %s; use another folder with --data DIR, or leave the old cluster first (`peer leave`)", cluster, t.Cluster)
+			return api.Errorf(api.Conflict, "this data folder belongs to cluster %s, the ticket to cluster %s; use another folder with --data DIR, or leave the old cluster (`peer leave`) and join as a new peer (`peer up --new-identity --join TICKET`)", cluster, t.Cluster)
 		}
 		e.cfg.Remember(t.Addrs)
+	}
+	if over {
+		return e.join(ctx)
 	}
 	e.lookAt(ctx)
 	return e.resume()
@@ -175,7 +180,7 @@ func (e *Entry) resume() error {
 
 // join shows an invite to the peers it names until one lets this peer in.
 func (e *Entry) join(ctx context.Context) error {
-	req := admission.JoinRequest{Name: e.cfg.Name, Addrs: e.cfg.Net.Addrs(), Incarnation: e.cfg.Incarnation, Dialect: wire.Dialect}
+	req := admission.JoinRequest{Cluster: e.cfg.Roster.Cluster(), Name: e.cfg.Name, Addrs: e.cfg.Net.Addrs(), Incarnation: e.cfg.Incarnation, Dialect: wire.Dialect}
 	doors, err := e.doors(ctx, &req)
 	if err != nil {
 		return err

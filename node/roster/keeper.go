@@ -12,6 +12,7 @@ package roster
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 // Config is what a Sync joins.
 type Config struct {
 	Self   taskstate.PeerID
+	Left   func() bool // this peer's membership ended by its own `peer leave`
 	Roster *admission.Roster
 	Ledger func() *quorum.Node     // nil before it is open
 	Net    admission.Net           // shows this peer's entry to others
@@ -121,8 +123,17 @@ func (k *Sync) AppliedUpTo() (generation, index uint64) {
 	return l.Generation(), l.Replica().Applied()
 }
 
-// Trust keeps the roster, and so the gate, in step with the ledger.
+// Trust keeps the roster, and so the gate, in step with the ledger. A peer that came back after it
+// left reads its former membership and the end of that there: neither counts against the one that
+// followed. If that was never decided, Look finds out.
 func (k *Sync) Trust(entries ...admission.Entry) {
+	own, _ := k.cfg.Roster.Get(k.cfg.Self)
+	k.trust(slices.DeleteFunc(slices.Clone(entries), func(e admission.Entry) bool {
+		return e.Peer == k.cfg.Self && e.At < own.At
+	}))
+}
+
+func (k *Sync) trust(entries []admission.Entry) {
 	if err := k.cfg.Roster.Trust(entries...); err != nil {
 		k.cfg.Log.Warn("roster not kept", "err", err)
 	}
@@ -170,7 +181,11 @@ func (k *Sync) Removed() bool {
 
 // ErrRemoved says what became of this peer's membership.
 func (k *Sync) ErrRemoved() error {
+	cluster := k.cfg.Roster.Cluster()
+	if k.cfg.Left() {
+		return api.Errorf(api.Refused, "this peer left cluster %s; to come back, type `peer up` with --join TICKET, a new one that `peer ticket` at another peer makes", cluster)
+	}
 	e, _ := k.cfg.Roster.Get(k.cfg.Self)
-	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-		k.cfg.Roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime+" MST"))
+	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join as a new peer, type `peer up --new-identity --join TICKET` with what `peer ticket` at another peer makes, or use a fresh data folder (--data DIR)",
+		cluster, time.UnixMilli(e.At).Format(time.DateTime+" MST"))
 }

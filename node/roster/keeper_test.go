@@ -73,3 +73,34 @@ func TestARosterThatCannotBeWrittenIsWarnedOfOnceAndTriedUntilItCan(t *testing.T
 		}
 	})
 }
+
+func TestThePastEndOfAMembershipDoesNotEndTheOneThatFollowedIt(t *testing.T) {
+	net := memnet.New()
+	defer func() { _ = net.Close() }()
+	r, err := admission.OpenRoster(filepath.Join(t.TempDir(), "roster"), memnet.Verify)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := roster.New(roster.Config{Self: "v1", Roster: r, Ledger: func() *quorum.Node { return nil }, Log: slog.New(slog.DiscardHandler)})
+	for _, x := range []struct {
+		peer    string
+		at      int64
+		removed bool
+		want    bool // it is in afterwards
+	}{
+		{"v1", 3, false, true},
+		{"v1", 1, false, true}, // its former membership, read from the ledger
+		{"v1", 2, true, true},  // and the end of that
+		{"v1", 4, true, false},
+		{"v2", 3, false, true},
+		{"v2", 2, true, false}, // of others the ledger has the last word
+	} {
+		e, err := admission.Entry{Cluster: "c1", Peer: x.peer, Name: x.peer, Roles: admission.AllRoles(), At: x.at, Removed: x.removed}.Signed(net.Host("v1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Trust(e); r.Admitted(x.peer) != x.want {
+			t.Errorf("after the entry %+v it is in: %v", x, !x.want)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (s Settling) carryOut(k *Sync, drop []string, trust []admission.Entry) {
 	}
 	k.cfg.Log.Warn("the roster had entries that were never decided: the ledger's count", "dropped", drop, "changed back", peersOf(trust))
 	k.cfg.Roster.Drop(drop...)
-	k.Trust(trust...)
+	k.trust(trust)
 }
 
 func peersOf(entries []admission.Entry) (peers []string) {

@@ -100,6 +100,8 @@ func TestARefusedNewcomerIsToldWhyAndWhatToDo(t *testing.T) {
 		{&admission.Refusal{Code: admission.Expired, Message: "yesterday"}, admission.Expired, "`peer ticket` on a peer of the cluster (yesterday)"},
 		{&admission.Refusal{Code: admission.UsedUp}, admission.UsedUp, "as often as it may be"},
 		{&admission.Refusal{Code: admission.Revoked}, admission.Revoked, "was revoked"},
+		{&admission.Refusal{Code: admission.Removed}, admission.Removed, "no ticket lets its key in again"},
+		{&admission.Refusal{Code: admission.UsedBefore}, admission.UsedBefore, "joined with this ticket before"},
 		{&admission.Refusal{Code: admission.WrongCluster}, admission.WrongCluster, "another cluster"},
 		{fmt.Errorf("forwarding: %w", &admission.Refusal{Code: admission.NoCoordinator}), admission.NoCoordinator, "try again"},
 		{&admission.Refusal{Code: admission.Later}, admission.Later, "let in first"},

@@ -11,6 +11,8 @@ const (
 	Expired       RefusalCode = "expired"
 	UsedUp        RefusalCode = "used-up"
 	Revoked       RefusalCode = "revoked"
+	Removed       RefusalCode = "removed"     // the peer, by another, or its key was revoked
+	UsedBefore    RefusalCode = "used-before" // the ticket let this very peer in before its membership ended
 	Refused       RefusalCode = "refused"
 	WrongCluster  RefusalCode = "wrong-cluster"
 	NoCoordinator RefusalCode = "no-coordinator" // not now: nobody decides, or it could not be reached
@@ -42,6 +44,10 @@ func (r *Refusal) explain() string {
 		return "the ticket has been used as often as it may be" + again
 	case Revoked:
 		return "the ticket was revoked" + again
+	case Removed:
+		return "this peer was removed from the cluster, and no ticket lets its key in again; to join as a new peer, type `peer up --new-identity --join TICKET`"
+	case UsedBefore:
+		return "this peer joined with this ticket before, and a ticket lets a peer in once" + again
 	case WrongCluster:
 		return "the ticket is for another cluster than the one that answered; a peer belongs to one cluster, use another `--data` folder for a second one"
 	case NoCoordinator:
@@ -61,7 +67,7 @@ func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator || r.Code ==
 // told is what is sent for r: an unknown code or a plain refusal says nothing else to a stranger.
 func (r *Refusal) told() *Refusal {
 	switch r.Code {
-	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator, Later, TooOld:
+	case Expired, UsedUp, Revoked, Removed, UsedBefore, WrongCluster, NoCoordinator, Later, TooOld:
 		return &Refusal{Code: r.Code, Message: strings.ToValidUTF8(r.Message[:min(len(r.Message), 256)], "")} // half a character is no text
 	}
 	return &Refusal{Code: Refused}
