@@ -184,7 +184,8 @@ func (r *Replicator) take(ended []taskstate.RunReport, now time.Time) {
 	}
 }
 
-// scan finds all output here that may have one copy.
+// scan finds all output here that may have one copy, and forgets what was taken for that before:
+// a peer that has just started knows nobody yet who has another.
 func (r *Replicator) scan(now time.Time) {
 	var all []Output
 	at := map[taskstate.TaskID]bool{} // it ran here
@@ -197,9 +198,15 @@ func (r *Replicator) scan(now time.Time) {
 			all = append(all, Output{Task: task, Out: p.Out, Err: p.Err})
 		}
 	}
+	var safe []taskstate.TaskID
 	r.add(all, func(o *Output, maker taskstate.PeerID) bool {
-		return (r.gone || o.Out+o.Err > 0) && (at[o.Task] || !r.core.Counts(maker, now))
+		sole := (r.gone || o.Out+o.Err > 0) && (at[o.Task] || !r.core.Counts(maker, now))
+		if !sole {
+			safe = append(safe, o.Task)
+		}
+		return sole
 	})
+	r.core.Drop(safe)
 }
 
 // readAtOnce bounds how long the replica is held up.
