@@ -122,5 +122,5 @@ func (m Machine) listenAPI(dir string) (net.Listener, error) {
 	if m.API != nil {
 		return m.API, nil
 	}
-	return api.Listen(api.SocketPath(dir))
+	return api.ListenIn(dir)
 }

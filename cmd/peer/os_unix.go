@@ -38,3 +38,16 @@ func writeOnly(f *os.File) (yes bool) {
 
 // ownSession detaches a child from this terminal.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// ownerOf is the id of the user to whom a file belongs, if it is there.
+func ownerOf(path string) (uid int, known bool) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	sys, known := st.Sys().(*syscall.Stat_t)
+	if !known {
+		return 0, false
+	}
+	return int(sys.Uid), true
+}

@@ -81,6 +81,9 @@ func (c *cli) root() *cobra.Command {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
 			}
+			if err := checkData(cmd, c.data); err != nil {
+				return err
+			}
 			c.carryHints(cmd)
 			return c.checkOutputFormat(cmd)
 		},

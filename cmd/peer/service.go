@@ -159,12 +159,8 @@ func (c *cli) service(cmd *cobra.Command, system bool) (service.Manager, service
 	if err != nil {
 		return nil, service.Spec{}, fmt.Errorf("find this program: %w", err)
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return nil, service.Spec{}, err
-	}
 	around := service.System{
-		Home: home, UID: os.Getuid(), Run: service.Exec,
+		Home: homeFolder(), UID: os.Getuid(), Run: service.Exec,
 		Say: func(text string) { fmt.Fprintf(c.Err, "peer: %s\n", text) },
 	}
 	var m service.Manager

@@ -76,6 +76,9 @@ func upCommand(c *cli) *cobra.Command {
 			if err := noEmptyDoor(cmd); err != nil {
 				return err
 			}
+			if err := refuseAnothers(c.data); err != nil {
+				return err
+			}
 			memory, err := recallUp(c.data, cmd.Flags())
 			if err != nil {
 				return err

@@ -8,11 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/coveyproject/covey/internal/atomicfile"
 )
 
 // maxSocketPath is how long a path may be before it no longer fits every system's sockaddr_un (104
 // bytes on macOS, 108 on Linux).
 const maxSocketPath = 100
+
+// socketName is the socket in a data folder.
+const socketName = "peer.sock"
 
 // SocketPath is where the peer with this data folder listens: <data>/peer.sock, or, where that path
 // is too long for a socket, a short name that is derived from it, in a folder of the user's own in
@@ -21,7 +26,7 @@ func SocketPath(data string) string {
 	if abs, err := filepath.Abs(data); err == nil {
 		data = abs
 	}
-	p := filepath.Join(data, "peer.sock")
+	p := filepath.Join(data, socketName)
 	if len(p) <= maxSocketPath {
 		return p
 	}
@@ -33,6 +38,34 @@ func SocketPath(data string) string {
 		}
 	}
 	return filepath.Join("/tmp", name)
+}
+
+// socketNote is the file in a data folder that says where its socket is, if that is elsewhere:
+// another environment – that of cron, or of sudo – would have it looked for in another folder.
+const socketNote = "peer.sock.path"
+
+// FindSocket is where a peer with this data folder listens that may have been started in another
+// environment.
+func FindSocket(data string) string {
+	p := SocketPath(data)
+	if filepath.Base(p) == socketName {
+		return p
+	}
+	if b, err := os.ReadFile(filepath.Join(data, socketNote)); err == nil && filepath.IsAbs(string(b)) {
+		return string(b)
+	}
+	return p
+}
+
+// ListenIn is Listen at the data folder's SocketPath, which FindSocket finds.
+func ListenIn(data string) (net.Listener, error) {
+	p := SocketPath(data)
+	if filepath.Base(p) != socketName {
+		if err := atomicfile.Write(filepath.Join(data, socketNote), []byte(p)); err != nil {
+			return nil, fmt.Errorf("note where the socket is: %w", err)
+		}
+	}
+	return Listen(p)
 }
 
 // ownFolder is how the folder for sockets begins that are not in a data folder.

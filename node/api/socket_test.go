@@ -48,6 +48,31 @@ func TestAPathTooLongForASocketMovesToAShortFolder(t *testing.T) {
 	}
 }
 
+func TestAPeerWithALongPathIsFoundFromAnotherEnvironment(t *testing.T) {
+	data := filepath.Join(t.TempDir(), strings.Repeat("long/", 20))
+	runtime, err := os.MkdirTemp("/tmp", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(runtime) }()
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	l, err := api.ListenIn(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	if p := api.FindSocket(data); p != l.Addr().String() {
+		t.Errorf("it is looked for at %s, and is %s", p, l.Addr())
+	}
+	if p := api.FindSocket(data + "er"); filepath.Dir(filepath.Dir(p)) == runtime {
+		t.Errorf("a folder without a peer leads to %s", p)
+	}
+}
+
 func TestOnlyItsOwnerAndRootsTasksMayOpenTheSocketAndALeftOverIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	if err := os.WriteFile(path, []byte("left over"), 0o666); err != nil {

@@ -42,7 +42,7 @@ const dialTimeout = 2 * time.Second
 
 // Of asks the peer with this data folder. Nothing is dialled yet.
 func Of(data string) *Client {
-	c := New(api.SocketPath(data))
+	c := New(api.FindSocket(data))
 	c.token = api.TokenPath(data)
 	return c
 }
