@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/coveyproject/covey/node/api"
+	"github.com/coveyproject/covey/node/api/client"
 	"github.com/coveyproject/covey/taskstate"
 )
 
@@ -37,8 +38,8 @@ which peers are clearly slower than the others, why any of them wait, and what c
 			return emit(c, err, a, []api.Job{a.Job}, func(w io.Writer) {
 				c.carryJobs(a.Job)
 				jobText(w, a.Job)
-				if failures(a.Job) > 0 {
-					failuresText(w, c.failures(cmd.Context(), a.Job.ID))
+				if failures(a.Job) > 0 || restarts(a.Job) {
+					failuresText(w, failuresOf(cmd.Context(), c.client(), a.Job.ID))
 				}
 			})
 		},
@@ -102,9 +103,10 @@ func jobText(w io.Writer, j api.Job) {
 	}
 }
 
-// failures asks how tasks of a job failed; nothing if that cannot be told, as one may not read it.
-func (c *cli) failures(ctx context.Context, job string) (f api.Failures) {
-	r, err := c.client().Raw(ctx, http.MethodGet, "/v1/jobs/"+url.PathEscape(job)+"/failures", "", nil)
+// failuresOf asks how tasks of a job failed; nothing if that cannot be told, as one may not read
+// it.
+func failuresOf(ctx context.Context, cl *client.Client, job string) (f api.Failures) {
+	r, err := cl.Raw(ctx, http.MethodGet, "/v1/jobs/"+url.PathEscape(job)+"/failures", "", nil)
 	if err != nil {
 		return f
 	}
@@ -146,6 +148,12 @@ func failuresText(w io.Writer, f api.Failures) {
 			fmt.Fprintf(w, "%-10s %s (task %s)\n", name, printable(strings.TrimSuffix(line+e.Last, ": ")), task)
 		}
 	}
+}
+
+// failedText says of a group how often, how and where attempts failed, and what was printed last.
+func failedText(g api.Failure, said string) string {
+	line := fmt.Sprintf("%d × %s on %s: %s", g.Count+g.Earlier, cmp.Or(g.Message, g.Reason, g.State), failedOn(g.Peers), said)
+	return strings.TrimSuffix(line, ": ")
 }
 
 func failedOn(peers []api.PeerCount) string {

@@ -17,7 +17,7 @@ submit the file of then. A rollback that fails stays paused.`,
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.client().Rollout(cmd.Context(), args[0], api.RollBack)
-			return showRollout(c, a, err)
+			return showRollout(cmd.Context(), c, a, err)
 		},
 	}
 }

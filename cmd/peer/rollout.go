@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,17 +40,20 @@ same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an up
 			} else if a, err = c.client().Job(cmd.Context(), args[0]); err == nil && a.Job.Version == 0 {
 				err = api.Errorf(api.Usage, "job %s has no versions; only service and global jobs are rolled out", a.Job.ID)
 			}
-			return showRollout(c, a, err)
+			return showRollout(cmd.Context(), c, a, err)
 		},
 	}
 }
 
-func showRollout(c *cli, a api.JobAnswer, err error) error {
+func showRollout(ctx context.Context, c *cli, a api.JobAnswer, err error) error {
 	return emit(c, err, a, []api.Job{a.Job}, func(w io.Writer) {
 		c.carryJobs(a.Job)
 		fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job))
 		if a.Job.Waiting != "" {
 			fmt.Fprintln(w, printable(waitingText(a.Job.Waiting)))
+		}
+		if restarts(a.Job) {
+			failuresText(w, failuresOf(ctx, c.client(), a.Job.ID))
 		}
 		for _, x := range a.Job.Unreachable {
 			fmt.Fprintln(w, printable(awayText(x)))
@@ -56,28 +61,59 @@ func showRollout(c *cli, a api.JobAnswer, err error) error {
 	})
 }
 
-// proofTime is how long tasks that no update watches have to run before they count as running: one
-// that cannot run mostly ends sooner.
+// proofTime is how long tasks that no update watches have to run at least before they count as
+// running, where update.monitor is less: one that cannot run mostly ends sooner.
 const proofTime = time.Second
 
-// awaitRollout stays until all tasks of a service or global job run as they should.
-func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string) error {
+// rolloutWait stays until all tasks of a service or global job run as they should.
+type rolloutWait struct {
+	cl      *client.Client
+	w       io.Writer
+	id      string
+	monitor time.Duration // they have to run so long
+	limited bool          // its attempts come to an end
+
+	bar    *progress
+	failed string // what tasks of it failed of, and how often; "": none did
+	asked  time.Time
+	begun  bool // the first line of the job has come, which tells of what was before
+}
+
+func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string, job *taskstate.Job) error {
 	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
 	defer cancel()
+	r := rolloutWait{cl: cl, w: w, id: id, bar: newProgress(w)}
+	r.monitor = max(proofTime, time.Duration(job.Updating().Monitor)*time.Millisecond)
+	r.limited = job.Restart != nil && job.Restart.Attempts > 0
+	return r.look(ctx)
+}
+
+// look follows the job until it is settled. A service that no update watches is settled well when
+// all run for the time to monitor, and badly when none does at the end of that time, after the
+// first failure.
+func (r *rolloutWait) look(ctx context.Context) error {
 	var last api.Job
-	verdict, bar := going, newProgress(w)
-	why := whyPrinter{w: w, bar: bar}
-	proven, end := context.WithCancel(ctx)
+	verdict := going
+	why := whyPrinter{w: r.w, bar: r.bar}
+	timed, end := context.WithCancel(ctx)
 	defer end()
-	var proof *time.Timer // since all run
-	err := cl.Follow(proven, id, false, func(p api.Progress) error {
+	var proved, late atomic.Bool
+	var proof, limit *time.Timer // since all run; since the first failure
+	err := r.cl.Follow(timed, r.id, true, func(p api.Progress) error {
 		last = p.Job
+		r.heard(timed, p)
+		if r.failed != "" && restarts(p.Job) {
+			p.Job.Waiting = "" // said better
+		}
 		why.heard(p.Job)
-		bar.show(p.Job)
+		r.bar.show(p.Job)
+		if r.failed != "" {
+			r.bar.text("failed " + printable(r.failed))
+		}
 		switch verdict = settled(p.Job); {
 		case verdict == settledWell && p.Job.Rollout == nil:
 			if proof == nil {
-				proof = time.AfterFunc(proofTime, end)
+				proof = time.AfterFunc(r.monitor, func() { proved.Store(true); end() })
 			}
 			return nil
 		case verdict != going:
@@ -86,29 +122,58 @@ func awaitRollout(ctx context.Context, cl *client.Client, w io.Writer, id string
 			proof.Stop()
 			proof = nil
 		}
+		if limit == nil && r.failed != "" && !r.limited && p.Job.Rollout == nil {
+			limit = time.AfterFunc(r.monitor, func() { late.Store(true); end() })
+		}
 		return nil
 	})
-	bar.done()
-	proved := proven.Err() != nil && ctx.Err() == nil
+	r.bar.done()
 	switch {
-	case proved && verdict == going && !last.Over(): // they stopped running as the time was up
-		return awaitRollout(ctx, cl, w, id)
-	case verdict == settledWell && (proved || errors.Is(err, errSettled)):
-		fmt.Fprintln(w, rolloutText(last))
+	case verdict == settledWell && (proved.Load() || errors.Is(err, errSettled)):
+		fmt.Fprintln(r.w, rolloutText(last))
 		return nil
 	case last.Over():
-		if sayCancelled(w, last); last.Cancelled == "" && failures(last) > 0 {
-			fmt.Fprintf(w, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, jobState(last.State), last.ID)
+		if sayCancelled(r.w, last); last.Cancelled == "" && failures(last) > 0 {
+			fmt.Fprintf(r.w, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, jobState(last.State), last.ID)
 		}
 		return jobExit(last)
 	case verdict == settledBadly:
-		fmt.Fprintf(w, "peer: job %s: %s; %s\n", id, rolloutText(last), afterBadUpdate(last))
+		fmt.Fprintf(r.w, "peer: job %s: %s; %s\n", r.id, rolloutText(last), afterBadUpdate(last))
 		return exitError(1)
 	case ctx.Err() != nil:
-		fmt.Fprintf(w, "detached; job %s keeps running: see `peer rollout %s`\n", id, id)
+		fmt.Fprintf(r.w, "detached; job %s keeps running: see `peer rollout %s`\n", r.id, r.id)
 		return exitError(interruptCode)
+	case late.Load() && verdict == going && last.Tasks["running"] == 0 && (last.Waiting == "" || restarts(last)): // not for room
+		fmt.Fprintf(r.w, "peer: job %s: no task of it runs, after %s: failed %s. It is begun again and again until `peer cancel %s`; submit a fixed file to mend it\n", r.id, short(r.monitor), printable(r.failed), r.id)
+		return exitError(1)
+	case timed.Err() != nil: // some run, or they stopped running as the time was up
+		return r.look(ctx)
 	}
 	return err
+}
+
+// restarts reports whether a job waits for a task that has ended to be begun again.
+func restarts(j api.Job) bool { return strings.HasPrefix(j.Waiting, "restart: ") }
+
+// failuresEvery is how often is asked what tasks failed of.
+const failuresEvery = time.Second
+
+// heard finds out what tasks failed of, and says so once where no line can be drawn over.
+func (r *rolloutWait) heard(ctx context.Context, p api.Progress) {
+	bad := restarts(p.Job) || r.begun && slices.ContainsFunc(p.Tasks, func(t api.Task) bool { return t.Attempt > 1 || t.State == "failed" || t.State == "rejected" })
+	r.begun = true
+	if !bad || p.Job.Rollout != nil || time.Since(r.asked) < failuresEvery {
+		return
+	}
+	r.asked = time.Now()
+	f := failuresOf(ctx, r.cl, r.id)
+	if len(f.Groups) == 0 {
+		return
+	}
+	first := r.failed == ""
+	if r.failed = failedText(f.Groups[0], f.Groups[0].Last); first && !r.bar.on {
+		fmt.Fprintf(r.w, "peer: failed %s\n", printable(r.failed))
+	}
 }
 
 // errSettled ends following a job whose update has come to its end.

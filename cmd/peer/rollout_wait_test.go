@@ -11,12 +11,17 @@ import (
 
 	"github.com/coveyproject/covey/node/api"
 	"github.com/coveyproject/covey/node/api/client"
+	"github.com/coveyproject/covey/taskstate"
 )
 
 // oneService is a peer with a service of one task, whose progress it tells.
 type oneService struct {
 	api.Backend
 	tell func(ctx context.Context, send func(api.Progress) error) error
+}
+
+func (oneService) Failures(context.Context, string) (api.Failures, error) {
+	return api.Failures{Groups: []api.Failure{{Message: "exit code 3", Earlier: 2, Peers: []api.PeerCount{{PeerName: "one"}}, Last: "no such config"}}}, nil
 }
 
 func (s oneService) Follow(ctx context.Context, _ string, _ bool, send func(api.Progress) error) error {
@@ -27,11 +32,14 @@ func TestAServiceCountsAsRunningOnceItsTasksHaveRunForAWhile(t *testing.T) {
 	is := func(state string) api.Progress {
 		return api.Progress{Job: api.Job{ID: jobID, Type: "service", Wanted: 1, Tasks: map[string]int{state: 1}}}
 	}
+	again, inLine := is("pending"), is("pending")
+	again.Job.Waiting, inLine.Job.Waiting = "restart: the next attempt starts in 1s", "in line on one, where 2 of 2 cpus are busy"
 	over, ended, code := is("failed"), time.Unix(1, 0), 1
 	over.Job.State, over.Job.Ended, over.Job.ExitCode = "failed", &ended, &code
 	for what, x := range map[string]struct {
 		tell   []api.Progress
 		breaks bool
+		goesOn bool
 		code   int
 		proven bool // it takes as long as that does
 		said   string
@@ -39,6 +47,8 @@ func TestAServiceCountsAsRunningOnceItsTasksHaveRunForAWhile(t *testing.T) {
 		"it goes on":             {tell: []api.Progress{is("pending"), is("running")}, proven: true, said: "1 of 1 tasks run"},
 		"it fails at once":       {tell: []api.Progress{is("running"), over}, code: 1, said: "is over: failed"},
 		"it is begun again":      {tell: []api.Progress{is("running"), is("pending"), is("running")}, proven: true, said: "1 of 1 tasks run"},
+		"it cannot start":        {tell: []api.Progress{is("running"), again}, code: 1, proven: true, goesOn: true, said: "failed 2 × exit code 3 on one: no such config"},
+		"it waits for room":      {tell: []api.Progress{again, inLine, is("running")}, proven: true, said: "1 of 1 tasks run"},
 		"its peer is gone then":  {tell: []api.Progress{is("running")}, breaks: true},
 		"it stops, and for good": {tell: []api.Progress{is("running"), is("pending"), over}, code: 1, said: "is over: failed"},
 	} {
@@ -57,7 +67,7 @@ func TestAServiceCountsAsRunningOnceItsTasksHaveRunForAWhile(t *testing.T) {
 				switch {
 				case x.breaks:
 					return api.Errorf(api.Failed, "this peer stops")
-				case x.code == 0:
+				case x.code == 0 || x.goesOn:
 					<-ctx.Done()
 				}
 				return nil
@@ -67,7 +77,7 @@ func TestAServiceCountsAsRunningOnceItsTasksHaveRunForAWhile(t *testing.T) {
 			defer func() { srv.Close(); <-gone }()
 			var said bytes.Buffer
 			began := time.Now()
-			err = awaitRollout(t.Context(), client.New(l.Addr().String()), &said, jobID)
+			err = awaitRollout(t.Context(), client.New(l.Addr().String()), &said, jobID, &taskstate.Job{Update: &taskstate.Update{}})
 			if x.breaks {
 				if err == nil || !strings.Contains(err.Error(), "this peer stops") {
 					t.Errorf("%v: %s", err, said.String())

@@ -422,7 +422,7 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, secrets map[string]
 		return nil
 	case job.Type.Lasts():
 		fmt.Fprintln(c.Out, sub.ID)
-		return awaitRollout(ctx, cl, c.Err, sub.ID)
+		return awaitRollout(ctx, cl, c.Err, sub.ID, job)
 	}
 	if output.home != nil {
 		output.home.api = cl

@@ -22,8 +22,9 @@ replaced as the file's update: says, and ` + "`peer rollout JOB`" + ` shows how 
 nothing happens.
 
 --wait stays until the job ends, shows its output and exits with its code. With a service or a
-global job it stays until all tasks have run for a second, or the update is complete, and exits 1
-if that is paused or turned back.
+global job it stays until all tasks have run for as long as update.monitor says, five seconds if it
+says nothing, or the update is complete. It exits 1 if that is paused or turned back, and if no task
+of a new service runs that long after the first one failed.
 
 --dry-run shows where the tasks would go now, or why they would wait, and what an update changes.
 Nothing is changed.
