@@ -112,7 +112,7 @@ func (f *runFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.array, "array", "", "one task per number of `A-B`, or of 5, 1,3,5, 1-10:2, 01-10: {} is the number")
 	fl.StringVar(&f.eachLine, "each-line", "", "one task per line of `FILE` (- for stdin): {} is the line")
 	fl.BoolVar(&f.null, "null", false, "with --each-line: items end with a zero byte, as find -print0 writes them")
-	fl.StringVar(&f.script, "script", "", "a `FILE` (≤ 64 KiB) that travels with the job and is run with the arguments")
+	fl.StringVar(&f.script, "script", "", "a `FILE` (≤ 64 KiB) that travels with the job and is run with the arguments; - is stdin")
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
 	fl.StringVar(&f.cpus, "cpus", "", "`N` CPUs to reserve per task (default 1)")
 	fl.StringVar(&f.memory, "memory", "", "memory to reserve per task, as a `SIZE` like 512MiB")
@@ -177,9 +177,12 @@ func (f *runFlags) run(ctx context.Context, c *cli, args []string) error {
 }
 
 // scriptInto reads the script, which names the job unless a flag does.
-func (f *runFlags) scriptInto(j *taskstate.Job) error {
+func (f *runFlags) scriptInto(j *taskstate.Job, stdin io.Reader) error {
 	p := j.Run.Process
-	b, err := namedFile(f.script, jobfile.MaxScript)
+	if f.script == "-" && f.eachLine == "-" {
+		return api.Errorf(api.Usage, "--script - and --each-line - both read stdin; give one of them a file")
+	}
+	b, err := fileOrStdin(f.script, stdin, jobfile.MaxScript)
 	if err == nil && len(b) == 0 {
 		err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
 	}
@@ -187,6 +190,9 @@ func (f *runFlags) scriptInto(j *taskstate.Job) error {
 		return api.Errorf(api.Usage, "--script: %v", err)
 	}
 	p.Script = b
+	if f.script == "-" {
+		return nil
+	}
 	if name := filepath.Base(f.script); name != taskstate.DefaultScript && jobfile.ScriptName(name) {
 		p.ScriptName = name
 	}
@@ -196,13 +202,13 @@ func (f *runFlags) scriptInto(j *taskstate.Job) error {
 	return nil
 }
 
-// job builds the job the flags describe. stdin is read for --each-line -.
+// job builds the job the flags describe. stdin is read for --each-line - and --script -.
 func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	j := &taskstate.Job{Name: f.name, Parallel: f.parallel}
 	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell}
 	j.Run.Process = p
 	if f.script != "" {
-		if err := f.scriptInto(j); err != nil {
+		if err := f.scriptInto(j, stdin); err != nil {
 			return nil, err
 		}
 	} else if len(args) == 0 {

@@ -33,6 +33,8 @@ func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
 		other = "--detach, which does not stay to read it"
 	case run.eachLine == "-":
 		other = "--each-line -, which reads it itself"
+	case run.script == "-":
+		other = "--script -, which reads it itself"
 	case run.items():
 		other = "--array, --each-line or --matrix: many tasks cannot read one stdin"
 	case f.no:

@@ -18,8 +18,8 @@ func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
 func (r arrayRange) plain() bool { return r.step == 1 && r.width == 0 }
 
 // Array gives a job a slot for each number of what is written like 5, 1-100, 1,3,5, 1-10:2 or
-// 01-10, or several of them with commas. Numbers in a row cost nothing; any others are a list of
-// items. The error says what is wanted.
+// 01-10, or several of them with commas; a number that is written twice counts once. Numbers in a
+// row cost nothing; any others are a list of items. The error says what is wanted.
 func Array(j *taskstate.Job, s string) error {
 	var parts []arrayRange
 	count := 0
@@ -37,12 +37,16 @@ func Array(j *taskstate.Job, s string) error {
 		j.First, j.Numbered, j.Count = r.first, true, r.count()
 		return nil
 	}
-	j.Each, j.Count = make([]string, 0, count), count
+	j.Each = make([]string, 0, count)
+	had := make(map[string]bool, count)
 	for _, r := range parts {
 		for n := r.first; n <= r.last; n += r.step {
-			j.Each = append(j.Each, fmt.Sprintf("%0*d", r.width, n))
+			if item := fmt.Sprintf("%0*d", r.width, n); !had[item] {
+				j.Each, had[item] = append(j.Each, item), true
+			}
 		}
 	}
+	j.Count = len(j.Each)
 	return nil
 }
 

@@ -24,7 +24,7 @@ func itemsOf(j *taskstate.Job) (items []string) {
 func TestAnArrayIsWrittenAsInOtherSchedulers(t *testing.T) {
 	for in, want := range map[string]string{
 		"5": "5", "0": "0", "1-3": "1 2 3", "5-5": "5", "0-2": "0 1 2", "1,3,5": "1 3 5", "1-10:2": "1 3 5 7 9", "1-10:3": "1 4 7 10", "0-0:7": "0",
-		"08-11": "08 09 10 11", "8-011": "008 009 010 011", "001": "001", "1-3,7,09-10": "1 2 3 7 09 10", "3,1,3": "3 1 3",
+		"08-11": "08 09 10 11", "8-011": "008 009 010 011", "001": "001", "1-3,7,09-10": "1 2 3 7 09 10", "3,1,3": "3 1", "1,1": "1",
 	} {
 		var j taskstate.Job
 		if err := jobfile.Array(&j, in); err != nil {
@@ -69,6 +69,13 @@ func TestAnArraysNumbersComeInTheOrderTheyAreWritten(t *testing.T) {
 		if err := jobfile.Array(&j, strings.Join(words, ",")); err != nil {
 			t.Fatal(err)
 		}
+		once := []string{}
+		for _, item := range want {
+			if !slices.Contains(once, item) {
+				once = append(once, item)
+			}
+		}
+		want = once
 		if got := itemsOf(&j); !slices.Equal(got, want) {
 			t.Fatalf("%v: %v, want %v", words, got, want)
 		}
