@@ -41,9 +41,10 @@ const runLong = `Run a command on whichever peer has room. One task: its output 
 out, 125 Covey's own failure). Many tasks: progress on a terminal, each task's output together at
 its end, exit 0 only if all ended with 0.
 
-The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env
-gives, and COVEY_JOB COVEY_TASK COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM
-COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded in the command. With
+The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, the name of its
+user in USER and LOGNAME (task-UID where that has none), what --env gives, and COVEY_JOB COVEY_TASK
+COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each
+--matrix. ${COVEY_…} is expanded in the command. With
 --array, --each-line and --matrix, {} is the item, and {NAME} the value of that --matrix. \{} stays
 {}. In a --shell line both stand outside of quotes or between double quotes, and the shell takes the
 item for text, whatever is in it. --env is passed on as it is.

@@ -1,11 +1,15 @@
 package process
 
 import (
+	"fmt"
 	"maps"
+	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/coveyproject/covey/node/runner/sandbox"
 	"github.com/coveyproject/covey/taskstate"
@@ -53,14 +57,22 @@ func passed(environ []string) []string {
 	return out
 }
 
-// baseOf is what is passed on to a task: who has a user of its own, or no files of others, has its
-// home where it may write.
+// baseOf is what is passed on to a task, and the name of its user: who has a user of its own, or no
+// files of others, has its home where it may write.
 func (r *Executor) baseOf(box *sandbox.Spec, home, work string) []string {
-	if box == nil || box.User == nil && !box.Closed {
-		return r.base
+	uid := os.Getuid()
+	if box != nil && box.User != nil {
+		uid = box.User.UID
 	}
-	own := map[string]string{"HOME": work}
-	if box.Closed {
+	own := map[string]string{}
+	if uid >= 0 { // Windows has no numbers
+		own["USER"] = userName(uid)
+		own["LOGNAME"] = own["USER"]
+	}
+	if box != nil && (box.User != nil || box.Closed) {
+		own["HOME"] = work
+	}
+	if box != nil && box.Closed {
 		own["TMPDIR"] = filepath.Join(home, tempName)
 	}
 	base := slices.DeleteFunc(slices.Clone(r.base), func(kv string) bool {
@@ -71,6 +83,23 @@ func (r *Executor) baseOf(box *sandbox.Spec, home, work string) []string {
 		base = append(base, name+"="+own[name])
 	}
 	return base
+}
+
+// userNames are names of users by number, as they were at first.
+var userNames sync.Map
+
+// userName is the name of a user; one who has none is called by the number, for programs that only
+// ask the environment.
+func userName(uid int) string {
+	if name, known := userNames.Load(uid); known {
+		return name.(string)
+	}
+	name := fmt.Sprintf("task-%d", uid)
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		name = u.Username
+	}
+	userNames.Store(uid, name)
+	return name
 }
 
 // environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later

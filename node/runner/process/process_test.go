@@ -60,6 +60,12 @@ func TestOutputGoesToItsFilesAndInputIsEmpty(t *testing.T) {
 	}
 }
 
+func TestAUserWithoutANameIsCalledByItsNumber(t *testing.T) {
+	if got := userName(1954680365); got != "task-1954680365" {
+		t.Error(got)
+	}
+}
+
 func TestTheEnvironmentIsExactlyWhatIsPromised(t *testing.T) {
 	h := start(t, func(c *Config) {
 		c.Environ = []string{"PATH=/usr/bin:/bin", "HOME=/h", "LANG=C", "TMPDIR=/tmp", "SECRET=1"}
@@ -73,7 +79,9 @@ func TestTheEnvironmentIsExactlyWhatIsPromised(t *testing.T) {
 	want := []string{
 		"A=1", "B=two words", "COVEY_ATTEMPT=1", "COVEY_COUNT=3", "COVEY_EPOCH=1/7", "COVEY_ITEM=an item", "COVEY_JOB=" + string(testJob),
 		"COVEY_PEER=wren", "COVEY_SLOT=1", "COVEY_TASK=" + string(testJob) + ".1.1", "HOME=/other", "LANG=C", "PATH=/usr/bin:/bin", "TMPDIR=/tmp",
+		"USER=" + userName(os.Getuid()), "LOGNAME=" + userName(os.Getuid()),
 	}
+	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Fatalf("environment:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
