@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/coveyproject/covey/node/runner/sandbox"
 	"github.com/coveyproject/covey/taskstate"
@@ -146,13 +148,33 @@ func notExecutable(file string) *rejection {
 	return reject(taskstate.ReasonNotExec, "%s: not an executable file on this peer; try chmod +x, or run it with its interpreter", file)
 }
 
-// startError says why a program that is there did not start.
-func startError(name string, err error) *rejection {
+// firstLine is the first line of a script, or of a file that is named by its path; "" if that
+// cannot be read.
+func firstLine(name string, script []byte) string {
+	if st, err := os.Stat(name); script == nil && filepath.IsAbs(name) && err == nil && st.Mode().IsRegular() {
+		if f, err := os.Open(filepath.Clean(name)); err == nil {
+			defer f.Close()
+			script, _ = io.ReadAll(io.LimitReader(f, 256))
+		}
+	}
+	line, _, _ := strings.Cut(string(script), "\n")
+	return line
+}
+
+// startError says why a program that is there did not start. script is the text of a job's script,
+// nil without one.
+func startError(name string, script []byte, err error) *rejection {
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(firstLine(name, script), "\r"):
+		return reject(taskstate.ReasonNotExec, "%s: its lines end as on Windows (CRLF), and no interpreter is called so; convert it, as with sed -i 's/\\r$//'", name)
 	case errors.Is(err, fs.ErrNotExist):
 		return reject(taskstate.ReasonNotFound, "%s: the file is there, but the interpreter its first line names is not on this peer", name)
+	case errors.Is(err, fs.ErrPermission) && script != nil:
+		return reject(taskstate.ReasonNotExec, "%s: its interpreter may not be executed, or this peer's data folder is on a file system that is mounted noexec", name)
 	case errors.Is(err, fs.ErrPermission):
 		return notExecutable(name)
+	case errors.Is(err, syscall.E2BIG):
+		return reject(taskstate.ReasonNotExec, "%s: its arguments and environment are longer than this system takes; put them into a file, and bring it with --in", name)
 	case isNoExec(err):
 		return reject(taskstate.ReasonNotExec, "%s: not a program of this system, and no script with a #! line; begin it with #!/bin/sh", name)
 	}

@@ -338,11 +338,13 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 	}
 	switch {
 	case e.Kind == supervise.Refused:
-		name := "the script"
+		name, script := "the script", []byte(nil)
 		if p := t.launch.Job.Run.Process; p != nil && len(p.Command) > 0 && len(p.Script) == 0 {
 			name = p.Command[0]
+		} else if p != nil {
+			script = p.Script
 		}
-		why := startError(name, e.Cause())
+		why := startError(name, script, e.Cause())
 		if supervise.TakesNothing(e.Cause()) {
 			why = unprepared(e.Cause())
 		} else if supervise.Exhausted(e.Cause()) {
