@@ -15,9 +15,9 @@ import (
 	"github.com/coveyproject/covey/node/api/client"
 )
 
-// homeFolder is the user's: the environment names it, or else, where that is not set or relative,
+// userHome is the user's: the environment names it, or else, where that is not set or relative,
 // the machine's list of users. It is "" where neither does.
-func homeFolder() string {
+func userHome() string {
 	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
 		return home
 	}
@@ -30,7 +30,7 @@ func homeFolder() string {
 // defaultData is the platform's place for state that a program keeps and a person does not edit. It
 // is "" where no home is known: a folder below the current one would be another peer's each time.
 func defaultData() string {
-	home := homeFolder()
+	home := userHome()
 	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) && runtime.GOOS != "darwin" && runtime.GOOS != "windows" {
 		return filepath.Join(d, "covey")
 	}

@@ -160,7 +160,7 @@ func (c *cli) service(cmd *cobra.Command, system bool) (service.Manager, service
 		return nil, service.Spec{}, fmt.Errorf("find this program: %w", err)
 	}
 	around := service.System{
-		Home: homeFolder(), UID: os.Getuid(), Run: service.Exec,
+		Home: userHome(), UID: os.Getuid(), Run: service.Exec,
 		Say: func(text string) { fmt.Fprintf(c.Err, "peer: %s\n", text) },
 	}
 	var m service.Manager
