@@ -12,9 +12,9 @@ func leaveCommand(c *cli) *cobra.Command {
 What tasks left and printed is handed to other peers first; where none can take it, the jobs are
 named and the peer stays. To stop it for a while only, use ` + "`peer down`" + `.
 
-With a new ticket, ` + "`peer up --join TICKET`" + `, it comes back as the same peer, with its key, its policy and
-what its data folder holds. One that another peer removed does not: it joins as a new peer, with
-` + "`peer up --new-identity --join TICKET`.",
+With a new ticket, ` + "`peer up --join TICKET`" + `, it comes back as the same peer, with its key, its
+policy and what its data folder holds. One that another peer removed does not: it joins as a new
+peer, with ` + "`peer up --new-identity --join TICKET`.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl := c.client()

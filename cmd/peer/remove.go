@@ -34,8 +34,8 @@ expire. They are listed, and on a terminal you are asked what is to become of th
   --adopt   signs them again, as ordered by the peer you type this at; nothing restarts
   --revoke  makes the key of the removed peer void: they are cancelled, its tickets are revoked, and
             no machine's policy believes roles that it gave others; those that have them are named:
-            give them again, or take them, with ` + "`peer roles`" + `. No ticket lets in its old key again: have
-            the machine join with ` + "`peer up --new-identity`" + `
+            give them again, or take them, with ` + "`peer roles`" + `. No ticket lets in its old key again:
+            have the machine join with ` + "`peer up --new-identity`" + `
 
 Secrets that the machine may know are listed either way: change what they open. So is a rule of
 this machine's policy that names its key.
