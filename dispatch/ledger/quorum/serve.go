@@ -56,7 +56,11 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 		}
 		return voterAnswer{}, n.electorate.letGo(ctx, *ask.Leave)
 	case ask.Log != nil:
-		return voterAnswer{Log: n.place.point(ask.Log.Index)}, nil
+		own := n.place.point(ask.Log.Index)
+		if own != nil && own.Index == ask.Log.Index && own.name() != ask.Log.name() {
+			n.compared.differsIn(own.Index) // it asks because of that, and this peer may be the one that is wrong
+		}
+		return voterAnswer{Log: own}, nil
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err

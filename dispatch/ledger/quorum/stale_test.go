@@ -392,6 +392,53 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 	}
 }
 
+// The witness has the later term, and would be elected: the others keep what was decided without it.
+func TestAWitnessWhoseTermIsTheLatestGivesItsSeatUpAsWell(t *testing.T) {
+	played := false
+	for i := 0; i < 10 && !played; i++ {
+		inBubble(t, func(t *testing.T, fl *cluster) {
+			fl.grow(3, "a", "b", "c")
+			fl.allRead("a", "b", "c")
+			fl.insist(job(1))
+			fl.settle()
+			fl.down("a", "b")
+			back := fl.keep("b")
+			fl.up("b")
+			fl.insist(job(2))
+			fl.down("b")
+			fl.up("b")
+			for n := 3; n <= 4; n++ {
+				fl.insist(job(n))
+			}
+			term, _ := fl.nodes["c"].LogEnds()
+			fl.down("b", "c")
+			back()
+			fl.up("a", "b")
+			for n := 5; n <= 9; n++ {
+				fl.insist(job(n))
+			}
+			fl.settle()
+			if own, _ := fl.nodes["a"].LogEnds(); own >= term {
+				return
+			}
+			fl.up("c")
+			c := fl.nodes["c"]
+			time.Sleep(30 * time.Second)
+			if !fl.nodes["b"].HasSeat() {
+				return // c shows what b acknowledged, and b has given its seat up
+			}
+			played = true
+			fl.insist(job(10))
+			fl.await("the witness follows, and what only it had is set aside", func() bool {
+				return has(c, 5) && has(c, 10) && len(fl.voting()) == 3 && len(c.AsideJobs()) >= 3
+			})
+		})
+	}
+	if !played {
+		t.Error("the witness's term was never the latest")
+	}
+}
+
 func TestVotersShowTheSamePointsOfTheSameLog(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")

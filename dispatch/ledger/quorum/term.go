@@ -120,10 +120,17 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 const announceEvery = 100 * time.Millisecond
 
 // caughtUp waits until everything decided before the term is applied here; false if the term is
-// over. Raft refuses a barrier, too, while it still believes in a transfer of an earlier term.
+// over. Raft refuses a barrier, too, while it still believes in a transfer of an earlier term, and
+// never answers while the others hear this peer and take none of its entries.
 func (t *terms) caughtUp(ctx context.Context, barrier func() error, leads func() bool) bool {
 	for {
-		err := barrier()
+		said := make(chan error, 1)
+		go func() { said <- barrier() }()
+		var err error
+		select {
+		case err = <-said:
+		case <-ctx.Done():
+		}
 		switch {
 		case !leads() || ctx.Err() != nil:
 			return false
