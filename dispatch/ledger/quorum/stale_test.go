@@ -392,7 +392,7 @@ func TestWhatTheOnlyWitnessHadCanBeSubmittedAgain(t *testing.T) {
 	}
 }
 
-// The witness has the later term, and would be elected: the others keep what was decided without it.
+// The witness has the later term, and would be elected: the others keep what they had decided.
 func TestAWitnessWhoseTermIsTheLatestGivesItsSeatUpAsWell(t *testing.T) {
 	played := false
 	for i := 0; i < 10 && !played; i++ {
