@@ -110,6 +110,16 @@ func playDisks(t *testing.T, r *rand.Rand, scene diskScene) {
 		}
 		return ""
 	})
+	// One that is killed before it has met another voter does not know where to find it.
+	d.await("each connected to each", func() string {
+		for k := 1; k <= net.N(); k++ {
+			ps, err := net.Client(k).Peers(t.Context())
+			if n := slices.IndexFunc(ps.Peers, func(p api.Peer) bool { return !p.Self && p.Path != "direct" }); err != nil || n >= 0 || len(ps.Peers) != net.N() {
+				return fmt.Sprint(k, ": ", ps.Peers, err)
+			}
+		}
+		return ""
+	})
 	for range 1 + r.IntN(3) {
 		d.submit(1 + r.IntN(3))
 	}
