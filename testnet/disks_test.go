@@ -110,7 +110,7 @@ func playDisks(t *testing.T, r *rand.Rand, scene diskScene) {
 		}
 		return ""
 	})
-	// One that is killed seconds after it came does not know where to find a voter that came with it.
+	// One that is killed seconds after it came does not know where to find a voter that came then.
 	d.await("each has written down where the others are", func() string {
 		ps, err := net.Client(1).Peers(t.Context())
 		for k := 1; k <= net.N() && err == nil; k++ {
