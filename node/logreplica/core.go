@@ -111,15 +111,17 @@ func (c *Core) Drop(tasks []taskstate.TaskID) {
 	}
 }
 
-// Sees takes in the members, and reports whether one is gone on which copies may be.
-func (c *Core) Sees(peers map[taskstate.PeerID]care.Peer, now time.Time) (gone bool) {
+// Sees takes in the members, and reports whether it is to be looked anew what has one copy: a peer
+// is gone on which copies may be, or one came that may have what was taken for the only one.
+func (c *Core) Sees(peers map[taskstate.PeerID]care.Peer, now time.Time) (look bool) {
 	for id, p := range peers {
 		if p.Here && !c.peers[id].Here {
 			delete(c.no, id)
+			look = look || len(c.jobs) > 0
 		}
 	}
 	for id := range c.counted {
-		gone = gone || !counts(peers[id], now)
+		look = look || !counts(peers[id], now)
 	}
 	c.counted = map[taskstate.PeerID]bool{}
 	for id, p := range peers {
@@ -131,7 +133,7 @@ func (c *Core) Sees(peers map[taskstate.PeerID]care.Peer, now time.Time) (gone b
 		c.peers = peers
 		c.unstick() // there may be another peer to ask
 	}
-	return gone
+	return look
 }
 
 // counts reports whether copies on a peer count. The zero Peer is no member.

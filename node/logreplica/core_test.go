@@ -178,3 +178,20 @@ func TestOutputComesToAPeerThatMayReadItAndToNoOther(t *testing.T) {
 		}
 	})
 }
+
+// A peer that has just started knows nobody, and takes what others have, too, for the only copy.
+func TestWhatHasOneCopyIsLookedAtAnewWhenAPeerComes(t *testing.T) {
+	c := NewCore("self")
+	here := map[taskstate.PeerID]care.Peer{"self": {Here: true}, "other": {Here: true}}
+	if c.Sees(here, start) {
+		t.Error("there is nothing to look at")
+	}
+	c.Add([]Output{printed("job", 1, 10, false, false)})
+	here = map[taskstate.PeerID]care.Peer{"self": {Here: true}, "other": {Here: true}, "maker": {Here: true}}
+	if !c.Sees(here, start) || c.Sees(here, start) {
+		t.Error("it is not looked at, or again and again")
+	}
+	if !c.Sees(map[taskstate.PeerID]care.Peer{"self": {Here: true}, "maker": {Here: true}}, start.Add(time.Hour)) {
+		t.Error("a peer is gone, and it is not looked at")
+	}
+}
