@@ -27,7 +27,7 @@ func (n *Node) Leave(ctx context.Context) error {
 		return err
 	}
 	if err := n.folder.setLeft(own.At); err != nil {
-		n.log.Warn("this peer left, and its data folder does not say so: to come back it needs another identity", "err", err)
+		n.log.Warn("the data folder could not record that this peer left; to come back, type `peer up --new-identity --join TICKET`", "err", err)
 	}
 	return n.Down(ctx)
 }

@@ -139,8 +139,8 @@ func (f *folder) remember(last lastBegun) error {
 }
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A
-// file that is damaged counts as none: whether somebody else goes by the same key is asked of the
-// peer that answers, not of the file.
+// damaged file counts as none: whether another process uses the same key is asked of the peers
+// that answer, not of the file.
 func (f *folder) lastStart() (last lastBegun, err error) {
 	b, err := os.ReadFile(f.path(startsName))
 	switch {

@@ -53,7 +53,7 @@ type bringer struct {
 	progress func(bytes int64) // of files, as they are written or found; may be nil
 	heard    func(from []api.Source)
 
-	from  []api.Source // what came from whom, until now
+	from  []api.Source // the peers that sent something so far, and how much
 	dirs  foldersTaken
 	taken map[string]flatOne // flat: what was written, by path
 	fresh map[string]flatOne // and what is to be

@@ -158,7 +158,7 @@ func restarts(j api.Job) bool { return strings.HasPrefix(j.Waiting, "restart: ")
 // failuresEvery is how often is asked what tasks failed of.
 const failuresEvery = time.Second
 
-// heard finds out what tasks failed of, and says so once where no line can be drawn over.
+// heard finds out why tasks failed, and prints it once where no line can be drawn over.
 func (r *rolloutWait) heard(ctx context.Context, p api.Progress) {
 	bad := restarts(p.Job) || r.begun && slices.ContainsFunc(p.Tasks, func(t api.Task) bool { return t.Attempt > 1 || t.State == "failed" || t.State == "rejected" })
 	r.begun = true

@@ -192,7 +192,7 @@ func (g *Gate) reads(r *http.Request, c Caller, b Backend) error {
 
 type blankKey struct{}
 
-// blanked has the answer leave out the items of tasks, and what jobs run, if who asks may not read
+// blanked has the answer leave out the items of tasks, and what jobs run, if the caller may not read
 // the job, or all of them where none is named.
 func (g *Gate) blanked(r *http.Request, b Backend) *http.Request {
 	c := CallerOf(r.Context())
@@ -214,7 +214,7 @@ func itemsFor(ctx context.Context, rows []Task) []Task {
 	return rows
 }
 
-// commandsFor are rows as they are for who asks: with what the jobs run, or without.
+// commandsFor are rows as they are for the caller: with what the jobs run, or without.
 func commandsFor(ctx context.Context, rows []Job) []Job {
 	if ctx.Value(blankKey{}) == nil {
 		return rows

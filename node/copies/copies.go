@@ -48,7 +48,7 @@ type Copies struct {
 	known  map[taskstate.PeerID]known
 	asked  map[taskstate.PeerID]bool // in the queue
 	double map[taskstate.PeerID]bool // there are two of them
-	other  bool                      // another process goes by our key
+	other  bool                      // another process uses our key
 	looks  map[taskstate.PeerID]chan struct{}
 }
 
@@ -58,7 +58,7 @@ type known struct {
 	looked bool // it proved that to this peer; otherwise it was only said
 }
 
-// New makes one that has met nobody; Run looks at those that Ask and Heard name.
+// New returns one that has met no peer yet; Run looks at the peers that Ask and Heard name.
 func New(cfg Config) *Copies {
 	return &Copies{
 		cfg: cfg, queue: make(chan string, maxLookQueue), turn: wake.New(),

@@ -179,7 +179,7 @@ func TestOutputComesToAPeerThatMayReadItAndToNoOther(t *testing.T) {
 	})
 }
 
-// A peer that has just started knows nobody, and takes what others have, too, for the only copy.
+// A peer that has just started knows no other, and takes its copy of output for the only one.
 func TestWhatHasOneCopyIsLookedAtAnewWhenAPeerComes(t *testing.T) {
 	c := NewCore("self")
 	here := map[taskstate.PeerID]care.Peer{"self": {Here: true}, "other": {Here: true}}

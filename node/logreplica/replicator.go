@@ -185,7 +185,7 @@ func (r *Replicator) take(ended []taskstate.RunReport, now time.Time) {
 }
 
 // scan finds all output here that may have one copy, and forgets what was taken for that before:
-// a peer that has just started knows nobody yet who has another.
+// a peer that has just started knows no other peer yet.
 func (r *Replicator) scan(now time.Time) {
 	var all []Output
 	at := map[taskstate.TaskID]bool{} // it ran here

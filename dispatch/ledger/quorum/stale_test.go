@@ -79,12 +79,7 @@ func (r *root) drawn(k kept) {
 // term of c's log.
 func threeAndJobs(fl *cluster) (newer kept, term uint64) {
 	fl.t.Helper()
-	fl.grow(3, "a", "b", "c")
-	fl.allRead("a", "b", "c")
-	fl.insist(job(1))
-	fl.settle()
-	fl.down("a", "b")
-	back := fl.keep("b")
+	back := onlyC(fl)
 	fl.up("b")
 	for n := 2; n <= 4; n++ {
 		fl.insist(job(n))
@@ -95,6 +90,17 @@ func threeAndJobs(fl *cluster) (newer kept, term uint64) {
 	newer = fl.root("b").copy()
 	back()
 	return newer, term
+}
+
+// onlyC has three voters, of which c alone is up; back puts b's folder back to what it is now.
+func onlyC(fl *cluster) (back func()) {
+	fl.t.Helper()
+	fl.grow(3, "a", "b", "c")
+	fl.allRead("a", "b", "c")
+	fl.insist(job(1))
+	fl.settle()
+	fl.down("a", "b")
+	return fl.keep("b")
 }
 
 // keepsJobs checks that a cluster decides and every peer knows jobs 1 to 4.
@@ -397,12 +403,7 @@ func TestAWitnessWhoseTermIsTheLatestGivesItsSeatUpAsWell(t *testing.T) {
 	played := false
 	for i := 0; i < 10 && !played; i++ {
 		inBubble(t, func(t *testing.T, fl *cluster) {
-			fl.grow(3, "a", "b", "c")
-			fl.allRead("a", "b", "c")
-			fl.insist(job(1))
-			fl.settle()
-			fl.down("a", "b")
-			back := fl.keep("b")
+			back := onlyC(fl)
 			fl.up("b")
 			fl.insist(job(2))
 			fl.down("b")

@@ -57,8 +57,8 @@ func passed(environ []string) []string {
 	return out
 }
 
-// baseOf is what is passed on to a task, and the name of its user: who has a user of its own, or no
-// files of others, has its home where it may write.
+// baseOf is the environment that is passed on to a task, with the name of its user. A task with a
+// user of its own, or one that may not read files of others, has its home where it may write.
 func (r *Executor) baseOf(box *sandbox.Spec, home, work string) []string {
 	uid := os.Getuid()
 	if box != nil && box.User != nil {
@@ -88,7 +88,7 @@ func (r *Executor) baseOf(box *sandbox.Spec, home, work string) []string {
 // userNames are names of users by number, as they were at first.
 var userNames sync.Map
 
-// userName is the name of a user; one who has none is called by the number, for programs that only
+// userName is the name of a user; one without a name is called by number, for programs that only
 // ask the environment.
 func userName(uid int) string {
 	if name, known := userNames.Load(uid); known {
