@@ -192,7 +192,7 @@ func (g *Gate) reads(r *http.Request, c Caller, b Backend) error {
 
 type blankKey struct{}
 
-// blanked has the answer leave out the items of tasks, and what jobs run, if the caller may not read
+// blanked leaves the items of tasks, and what jobs run, out of an answer if the caller may not read
 // the job, or all of them where none is named.
 func (g *Gate) blanked(r *http.Request, b Backend) *http.Request {
 	c := CallerOf(r.Context())
